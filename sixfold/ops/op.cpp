@@ -1,0 +1,32 @@
+#include "sixfold/ops/op.h"
+
+#include <array>
+
+namespace sixfold {
+namespace {
+
+constexpr std::array<std::string_view, kOpCount> kNames = {
+    "call",
+#define OP(id, infer_fn, cpu_fn, layout) #id,
+#include "sixfold/ops/aten.def"
+#undef OP
+};
+constexpr std::array<Layout, kOpCount> kLayouts = {
+    Layout::plain,
+#define OP(id, infer_fn, cpu_fn, layout) Layout::layout,
+#include "sixfold/ops/aten.def"
+#undef OP
+};
+
+}  // namespace
+
+std::string_view to_text(Op op) { return kNames[static_cast<size_t>(op)]; }
+Layout layout_of(Op op) { return kLayouts[static_cast<size_t>(op)]; }
+
+std::optional<Op> find_op(std::string_view name) {
+  for (size_t i = 1; i < kOpCount; ++i)
+    if (kNames[i] == name) return static_cast<Op>(i);
+  return std::nullopt;
+}
+
+}  // namespace sixfold

@@ -1,0 +1,55 @@
+// Stands in for parts not yet written, so that the rest links. Removed when the last part is there.
+#include "sixfold/cpu/kernel.h"
+namespace sixfold::cpu {
+__attribute__((weak)) KernelResult unary(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult to(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult binary(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult where(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult prelu(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult reduce(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult arg_reduce(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult cumulate(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult softmax(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult layer_norm(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult group_norm(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult batch_norm(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult matmul(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult linear(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult convolution(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult sdpa(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult lstm(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult gru(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult rnn(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult max_pool(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult avg_pool(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult adaptive_avg_pool(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult adaptive_max_pool(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult upsample(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult grid_sampler(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult pixel_shuffle(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult im2col(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult col2im(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult reshape(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult permute(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult expand(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult slice(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult concat(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult pad(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult flip(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult repeat(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult full(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult arange(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult random(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult gather(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult index_select(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult embedding(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult index(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult scatter(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult index_put(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult slice_scatter(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult sort(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult topk(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult searchsorted(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult quantize(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+__attribute__((weak)) KernelResult dequantize(const KernelCall& c) { return unsupported("no kernel for ", c.op); }
+}  // namespace sixfold::cpu
