@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# tools/install.sh build|test|aarch64: install what that job needs on Debian 12. Quick when all of it is there.
+#   build    compiler and libraries from Debian; no Python
+#   test     build, and clang; torch, ExecuTorch and ONNX Runtime as peers, in .venv
+#   aarch64  build, and the arm64 compiler, libraries and emulator
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+libraries=(zlib1g-dev libsimdjson-dev libdnnl-dev libhwy-dev libpthreadpool-dev)
+build=(cmake ninja-build g++ ccache libcli11-dev libgtest-dev libbenchmark-dev "${libraries[@]}")
+test=(clang libclang-rt-14-dev clang-format clang-tidy python3 python3-venv)
+aarch64=(g++-aarch64-linux-gnu qemu-user)
+for name in "${libraries[@]}" libgtest-dev libbenchmark-dev; do aarch64+=("$name:arm64"); done
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    echo "install.sh: not root, and there is no sudo to install: $missing" >&2
+    exit 1
+  fi
+}
+
+apt_install() {
+  missing=""
+  for name in "$@"; do
+    dpkg-query -W -f='${db:Status-Status}\n' "$name" 2>/dev/null | grep -qx installed || missing+=" $name"
+  done
+  [ -n "$missing" ] || return 0
+  echo "installing$missing"
+  local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends)
+  # Package lists may be absent, or too old to find what they name: refresh them, then try once more.
+  # shellcheck disable=SC2086
+  as_root "${install[@]}" $missing >/dev/null 2>&1 || { as_root apt-get update -q && as_root "${install[@]}" $missing; }
+}
+
+python_install() {
+  local stamp=.venv/installed.txt
+  cmp -s test/requirements.txt "$stamp" && return 0
+  [ -x .venv/bin/python ] || python3 -m venv .venv
+  .venv/bin/python -m pip install -r test/requirements.txt
+  # Its own requirements would replace onnxruntime by another build of it; only the libraries inside are used.
+  .venv/bin/python -m pip install --no-deps onnxruntime-qnn==2.5.0
+  cp test/requirements.txt "$stamp"
+}
+
+case "${1:-}" in
+  build)
+    apt_install "${build[@]}"
+    ;;
+  test)
+    apt_install "${build[@]}" "${test[@]}"
+    python_install
+    ;;
+  aarch64)
+    dpkg --print-foreign-architectures | grep -qx arm64 || {
+      missing="arm64 packages"
+      as_root dpkg --add-architecture arm64
+      as_root apt-get update -q
+    }
+    apt_install "${build[@]}" "${aarch64[@]}"
+    ;;
+  *)
+    sed -n '2,5s/^# //p' "$0" >&2
+    exit 2
+    ;;
+esac
