@@ -28,4 +28,17 @@ Dim window_extent(const Dim& in, int64_t kernel, int64_t stride, int64_t before,
   return out;
 }
 
+Result<Dim> slice_length(const Attrs& attrs, const Dim& extent) {
+  const Attr* first = attrs.find("start");
+  const Attr* last = attrs.find("end");
+  const Dim* start = first ? std::get_if<Dim>(first) : nullptr;
+  const Dim* end = last ? std::get_if<Dim>(last) : nullptr;
+  const int64_t step = attrs.integer("step");
+  if (!start || !end || step < 1) return invalid_model("slice without bounds, or of step ", step);
+  if (start->value_or(0) < 0 || start->value_or(0) > end->value_or(kMaxDim) ||
+      end->value_or(0) > extent.value_or(kMaxDim))
+    return invalid_model("slice ", *start, ":", *end, ":", step, " of an axis of ", extent);
+  return floordiv(*end - *start + Dim(step - 1), Dim(step));
+}
+
 }  // namespace sixfold
