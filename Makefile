@@ -10,13 +10,8 @@ SOURCES = $(shell git ls-files '*.h' '*.cpp')
 
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export CTEST_PARALLEL_LEVEL := $(JOBS)
-# cmake takes these where it configures first; ccache is optional
-ifneq ($(shell command -v ccache),)
-export CMAKE_C_COMPILER_LAUNCHER ?= ccache
-export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
-endif
 
-.PHONY: help demo test build-% bench fuzz tidy format aarch64 tsan clean
+.PHONY: help demo test bench fuzz tsan aarch64 format tidy clean
 
 help:
 	@echo "make demo     build, and classify the digits of demo/ on the CPU engine"

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 libraries=(zlib1g-dev libsimdjson-dev libdnnl-dev libhwy-dev libpthreadpool-dev)
 build=(cmake ninja-build g++ ccache libcli11-dev libgtest-dev libbenchmark-dev "${libraries[@]}")
-test=(clang libclang-rt-14-dev clang-format clang-tidy python3 python3-venv)
+test=(clang libclang-rt-14-dev libomp-dev clang-format clang-tidy python3 python3-venv)
 aarch64=(g++-aarch64-linux-gnu qemu-user)
 for name in "${libraries[@]}" libgtest-dev libbenchmark-dev; do aarch64+=("$name:arm64"); done
 
