@@ -1,0 +1,54 @@
+#include "sixfold/rewrite/patch.h"
+
+namespace sixfold {
+
+ValueId Patch::new_value(Type type) {
+  const ValueId id{static_cast<uint32_t>(graph_->value_count() + values_.size())};
+  values_.push_back(NewValue{std::move(type), {}, false});
+  return id;
+}
+
+std::vector<ValueId> Patch::add_all(Op op, std::vector<ValueId> inputs, Attrs attrs) {
+  if (!status_.ok()) return {kNoValue, kNoValue, kNoValue};
+  std::vector<Type> in;
+  in.reserve(inputs.size());
+  for (const ValueId v : inputs) in.push_back(type(v));
+  auto types = infer_types(op, in, attrs);
+  if (!types.ok()) {
+    status_ = types.take_error().during(cat("making ", op));
+    return {kNoValue, kNoValue, kNoValue};
+  }
+  NewNode node{op, std::move(inputs), std::move(attrs), {}};
+  for (Type& t : *types) node.outputs.push_back(new_value(std::move(t)));
+  std::vector<ValueId> out = node.outputs;
+  nodes_.push_back(std::move(node));
+  return out;
+}
+
+ValueId Patch::add(Op op, std::vector<ValueId> inputs, Attrs attrs) {
+  return add_all(op, std::move(inputs), std::move(attrs))[0];
+}
+
+ValueId Patch::constant(Tensor data) {
+  const ValueId id = new_value(Type{data.dtype, to_dims(data.shape)});
+  values_.back().constant = std::move(data);
+  values_.back().is_constant = true;
+  return id;
+}
+
+void Patch::replace(ValueId old_value, ValueId new_value) { replacements_.emplace_back(old_value, new_value); }
+
+const Type& Patch::type(ValueId id) const {
+  if (id.valid() && id.index >= graph_->value_count()) return values_[id.index - graph_->value_count()].type;
+  return graph_->type(id);
+}
+
+const Tensor* Patch::constant_data(ValueId id) const {
+  if (id.valid() && id.index >= graph_->value_count()) {
+    const NewValue& v = values_[id.index - graph_->value_count()];
+    return v.is_constant ? &v.constant : nullptr;
+  }
+  return graph_->constant(id);
+}
+
+}  // namespace sixfold

@@ -1,0 +1,55 @@
+// The driver of rules: walks the graph, applies what matches, checks each patch, and keeps a log.
+//
+// A patch is applied only if every value it replaces keeps its dtype and shape: a rule that would change a type, or a
+// file whose metadata disagrees with what its ops compute, is an error that names the node.
+#pragma once
+
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sixfold/rewrite/patch.h"
+
+namespace sixfold {
+
+struct RewriteOptions {
+  std::set<std::string, std::less<>> disabled;  // rules not to apply, by name
+  size_t stop_after = SIZE_MAX;                 // patches to apply in all, over every stage
+};
+
+struct Applied {
+  std::string rule;
+  std::string node;  // name of the node it matched
+};
+
+// Collects nodes that have no canonical form, so that all are reported at once.
+struct Unsupported {
+  std::string node, target, source, reason;
+};
+
+class Rewriter {
+ public:
+  explicit Rewriter(Graph& graph, RewriteOptions options = {}) : graph_(graph), options_(std::move(options)) {}
+
+  // Every call becomes canonical ops (ops/*/aten.cpp). All that cannot are collected; one or more is an error that
+  // names the first and counts the rest.
+  Status canonicalize();
+  const std::vector<Unsupported>& unsupported() const { return unsupported_; }
+
+  // Applies the rules over and over, in order, until none matches.
+  Status apply(std::span<const Rule> rules);
+
+  const std::vector<Applied>& log() const { return log_; }
+
+ private:
+  bool allowed(std::string_view rule) const { return log_.size() < options_.stop_after && !options_.disabled.contains(rule); }
+  Status apply_patch(Patch& patch, NodeId anchor, std::string_view rule);
+
+  Graph& graph_;
+  RewriteOptions options_;
+  std::vector<Applied> log_;
+  std::vector<Unsupported> unsupported_;
+};
+
+}  // namespace sixfold
