@@ -216,10 +216,8 @@ def limit_memory():
 def lies():
     """Zips whose directory does not tell the truth: (name, bytes)."""
     whole = MODEL.read_bytes()
-    end = whole.rindex(b"PK\x05\x06")
+    end, end64 = whole.rindex(b"PK\x05\x06"), whole.rindex(b"PK\x06\x06")  # torch writes both, and they agree
     start = struct.unpack_from("<I", whole, end + 16)[0]
-    if start == 0xFFFFFFFF:  # zip64: the true offset stands in the record before
-        start = struct.unpack_from("<Q", whole, whole.rindex(b"PK\x06\x06") + 48)[0]
 
     def patched(*edits):
         data = bytearray(whole)
@@ -235,10 +233,10 @@ def lies():
     yield "unknown method", patched((start + 10, "<H", 99))
     yield "encrypted", patched((start + 8, "<H", 1))
     yield "name past the end", patched((start + 28, "<H", 0xFFFF))
-    yield "directory past the end", patched((end + 16, "<I", 0x7FFFFFFF))
-    yield "directory larger than the file", patched((end + 12, "<I", 0x7FFFFFFF))
-    yield "no members", patched((end + 8, "<H", 0), (end + 10, "<H", 0))
-    yield "too many members", patched((end + 8, "<H", 0xFFF0), (end + 10, "<H", 0xFFF0))
+    yield "directory past the end", patched((end + 16, "<I", 0x7FFFFFFF), (end64 + 48, "<Q", 2**62))
+    yield "directory larger than the file", patched((end + 12, "<I", 0x7FFFFFFF), (end64 + 40, "<Q", 2**62))
+    for name, count in (("no members", 0), ("too many members", 0xFFF0)):
+        yield name, patched((end + 8, "<H", count), (end + 10, "<H", count), (end64 + 24, "<Q", count), (end64 + 32, "<Q", count))
     yield "bytes after the directory", whole + b"x" * 70_000
 
 
