@@ -66,16 +66,19 @@ class Kernel {
   size_t scratch_bytes() const { return scratch_bytes_; }
   // Out may be the same memory as input 0 (equal sizes). False unless the maker says so.
   bool in_place() const { return in_place_; }
+  // An output that nobody reads may be null in Buffers::out. False unless the maker says so.
+  bool optional_outputs() const { return optional_outputs_; }
 
  protected:
-  friend std::unique_ptr<Kernel>;
   size_t scratch_bytes_ = 0;
   bool in_place_ = false;
+  bool optional_outputs_ = false;
 };
 
 struct KernelTraits {
   size_t scratch_bytes = 0;
   bool in_place = false;
+  bool optional_outputs = false;
 };
 
 // A kernel from a function Status(const Buffers&); what it captures is what plan time decided.
@@ -86,6 +89,7 @@ std::unique_ptr<Kernel> make_kernel(F run, KernelTraits traits = {}) {
     FunctionKernel(F run, KernelTraits traits) : run_(std::move(run)) {
       scratch_bytes_ = traits.scratch_bytes;
       in_place_ = traits.in_place;
+      optional_outputs_ = traits.optional_outputs;
     }
     Status run(const Buffers& buffers) override { return run_(buffers); }
 
