@@ -1,0 +1,67 @@
+#include "sixfold/base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace sixfold {
+namespace {
+
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+Status write_all(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), std::min(bytes.size(), size_t{1} << 30));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return fail(Code::InvalidArgument, std::strerror(errno));
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.fd < 0) return fail(Code::NotFound, "cannot open ", path, ": ", std::strerror(errno));
+  struct stat info {};
+  if (::fstat(file.fd, &info) != 0) return fail(Code::NotFound, "cannot read ", path, ": ", std::strerror(errno));
+  if (S_ISDIR(info.st_mode)) return invalid_argument(path, " is a directory, expected a file");
+  if (!S_ISREG(info.st_mode)) return invalid_argument(path, " is not a regular file");
+  if (info.st_size <= 0) return invalid_model(path, " is empty");
+  const auto size = static_cast<size_t>(info.st_size);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  if (data == MAP_FAILED) return fail(Code::NotFound, "cannot map ", path, ": ", std::strerror(errno));
+  return std::shared_ptr<const MappedFile>(new MappedFile(static_cast<const std::byte*>(data), size));
+}
+
+MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(data_), size_); }
+
+Status write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  const std::string beside = cat(path, ".part", ::getpid());
+  Status status;
+  {
+    const Descriptor file{::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+    if (file.fd < 0) return invalid_argument("cannot write ", path, ": ", std::strerror(errno));
+    for (const auto part : parts)
+      if (status.ok()) status = write_all(file.fd, part);
+  }
+  if (status.ok() && std::rename(beside.c_str(), path.c_str()) != 0)
+    status = fail(Code::InvalidArgument, std::strerror(errno));
+  if (status.ok()) return ok_status();
+  std::remove(beside.c_str());
+  return invalid_argument("cannot write ", path, ": ", status.error().message());
+}
+
+}  // namespace sixfold

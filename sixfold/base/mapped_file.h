@@ -1,0 +1,32 @@
+// A file mapped read-only. Tensors that point into it keep it alive by sharing it (Tensor::owner).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "sixfold/base/result.h"
+
+namespace sixfold {
+
+class MappedFile {
+ public:
+  // Fails with one sentence for what is missing, unreadable, a directory or empty.
+  static Result<std::shared_ptr<const MappedFile>> open(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
+  const std::byte* data_;
+  size_t size_;
+};
+
+// Writes all parts to path, or nothing: to a file beside it first, which is then renamed.
+Status write_file(const std::string& path, std::span<const std::span<const std::byte>> parts);
+
+}  // namespace sixfold
