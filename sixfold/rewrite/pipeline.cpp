@@ -1,0 +1,63 @@
+#include "sixfold/rewrite/pipeline.h"
+
+#include "sixfold/rewrite/rules.h"
+
+namespace sixfold {
+namespace {
+
+struct Stage {
+  const char* name;
+  std::vector<Rule> rules;
+};
+
+const std::vector<Stage>& canonical_stages() {
+  static const std::vector<Stage> stages = {
+      {"simplify", {{"drop_identity", drop_identity}, {"merge_reshapes", merge_reshapes}, {"merge_permutes", merge_permutes}}},
+      {"fold", {{"fold_constants", fold_constants}}},
+  };
+  return stages;
+}
+
+const std::vector<Stage>& cpu_stages() {
+  static const std::vector<Stage> stages = {};
+  return stages;
+}
+
+Status run_stages(Rewriter& rewriter, const std::vector<Stage>& stages) {
+  for (const Stage& stage : stages)
+    if (Status s = rewriter.apply(stage.rules); !s.ok()) return s.take_error().during(cat("running stage ", stage.name));
+  return {};
+}
+
+Status finish(const Rewriter& rewriter, Status status, PipelineReport* report) {
+  if (report) {
+    report->log.insert(report->log.end(), rewriter.log().begin(), rewriter.log().end());
+    report->unsupported = rewriter.unsupported();
+  }
+  return status;
+}
+
+}  // namespace
+
+Status canonicalize(Graph& graph, const RewriteOptions& options, PipelineReport* report) {
+  Rewriter rewriter(graph, options);
+  Status status = rewriter.canonicalize();
+  if (status.ok()) status = run_stages(rewriter, canonical_stages());
+  return finish(rewriter, std::move(status), report);
+}
+
+Status optimize_for_cpu(Graph& graph, const RewriteOptions& options, PipelineReport* report) {
+  Rewriter rewriter(graph, options);
+  Status status = run_stages(rewriter, cpu_stages());
+  return finish(rewriter, std::move(status), report);
+}
+
+std::vector<std::string> rule_names() {
+  std::vector<std::string> names;
+  for (const auto* stages : {&canonical_stages(), &cpu_stages()})
+    for (const Stage& stage : *stages)
+      for (const Rule& rule : stage.rules) names.emplace_back(rule.name);
+  return names;
+}
+
+}  // namespace sixfold

@@ -1,0 +1,22 @@
+// The pipelines: which rules run, in which order, and what holds afterwards.
+#pragma once
+
+#include "sixfold/rewrite/rewriter.h"
+
+namespace sixfold {
+
+struct PipelineReport {
+  std::vector<Applied> log;
+  std::vector<Unsupported> unsupported;
+};
+
+// Imported graph -> canonical graph: "every node is a canonical op, constants are folded".
+Status canonicalize(Graph& graph, const RewriteOptions& options = {}, PipelineReport* report = nullptr);
+
+// Canonical graph -> what the CPU kernels like best: "activations sit on the products before them".
+Status optimize_for_cpu(Graph& graph, const RewriteOptions& options = {}, PipelineReport* report = nullptr);
+
+// Names of all rules that can be switched off, besides the ATen overloads of canonicalization.
+std::vector<std::string> rule_names();
+
+}  // namespace sixfold

@@ -1,0 +1,15 @@
+// Every rule by name. A rule is a pure function; pipeline.cpp says which run where and in which order.
+#pragma once
+
+#include "sixfold/rewrite/patch.h"
+
+namespace sixfold {
+
+// fold.cpp
+Match fold_constants(const Graph& graph, const Node& node);
+// simplify.cpp
+Match drop_identity(const Graph& graph, const Node& node);
+Match merge_reshapes(const Graph& graph, const Node& node);
+Match merge_permutes(const Graph& graph, const Node& node);
+
+}  // namespace sixfold
