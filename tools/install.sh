@@ -2,7 +2,7 @@
 # tools/install.sh build|test|aarch64: install what that job needs on Debian 12. Quick when all of it is there.
 #   build    compiler and libraries from Debian; no Python
 #   test     build, and clang; torch, ExecuTorch and ONNX Runtime as peers, in .venv
-#   aarch64  build, and the arm64 compiler, libraries and emulator
+#   aarch64  the arm64 compiler and emulator, and arm64 libraries in .work/aarch64
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,6 @@ libraries=(zlib1g-dev libsimdjson-dev libdnnl-dev ocl-icd-opencl-dev libhwy-dev 
 build=(cmake ninja-build g++ ccache libcli11-dev libgtest-dev libbenchmark-dev "${libraries[@]}")
 test=(clang libclang-rt-14-dev libomp-dev clang-format clang-tidy python3 python3-venv)
 aarch64=(g++-aarch64-linux-gnu qemu-user)
-for name in "${libraries[@]}" libgtest-dev libbenchmark-dev; do aarch64+=("$name:arm64"); done
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then
@@ -47,6 +46,24 @@ python_install() {
   cp test/requirements.txt "$stamp"
 }
 
+# Debian's libdnnl-dev and libsimdjson-dev cannot stand beside those of another architecture: unpack arm64 packages, with
+# all they depend on, into a folder of their own.
+sysroot_install() {
+  local root=$PWD/.work/aarch64 apt=$PWD/.work/apt-arm64
+  [ "$(cat "$root/packages.txt" 2>/dev/null)" != "$*" ] || return 0
+  rm -rf "$root" "$apt"
+  mkdir -p "$root" "$apt/lists/partial" "$apt/archives/partial"
+  touch "$apt/status"
+  local get=(apt-get -q -y -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Install-Recommends=false
+    -o Dir::State::Lists="$apt/lists" -o Dir::State::Status="$apt/status" -o Dir::Cache::Archives="$apt/archives"
+    -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root -o Debug::NoLocking=true)
+  "${get[@]}" update
+  "${get[@]}" install --download-only "$@"
+  for package in "$apt"/archives/*.deb; do dpkg -x "$package" "$root"; done
+  rm -rf "$apt"
+  echo "$*" >"$root/packages.txt"
+}
+
 case "${1:-}" in
   build)
     apt_install "${build[@]}"
@@ -56,12 +73,8 @@ case "${1:-}" in
     python_install
     ;;
   aarch64)
-    dpkg --print-foreign-architectures | grep -qx arm64 || {
-      missing="arm64 packages"
-      as_root dpkg --add-architecture arm64
-      as_root apt-get update -q
-    }
     apt_install "${build[@]}" "${aarch64[@]}"
+    sysroot_install "${libraries[@]}" libcli11-dev libgtest-dev libbenchmark-dev libstdc++-12-dev
     ;;
   *)
     sed -n '2,5s/^# //p' "$0" >&2
