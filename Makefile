@@ -39,7 +39,7 @@ test:
 	tools/install.sh test
 	$(MAKE) --no-print-directory build-release build-asan build-fuzz
 	failed=""; \
-	ctest --preset fuzz || failed+=" fuzz"; \
+	tools/fuzz.sh 40 || failed+=" fuzz"; \
 	ctest --preset asan || failed+=" asan"; \
 	ctest --preset release || failed+=" release"; \
 	$(PYTHON) -m pytest test || failed+=" pytest"; \
