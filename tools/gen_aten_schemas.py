@@ -46,7 +46,8 @@ def wanted(schema, dispatched):
         return False
     if any(argument.is_out for argument in schema.arguments) or LEFT_OUT.search(name):
         return False
-    return not OPAQUE.search(str(schema))
+    signature = str(schema)
+    return not OPAQUE.search(signature[signature.index("(") :])  # the name is no type: aten::t is an op
 
 
 def main():
