@@ -1,0 +1,113 @@
+// softmax and log_softmax along one axis.
+//
+// Subtracting the maximum keeps exp() in [0, 1]. A maximum that is not finite (NaN, an infinity, or a row of -inf)
+// makes every result of its row NaN, as in torch.
+#include <cmath>
+#include <limits>
+
+#include "sixfold/cpu/kernel.h"
+#include "sixfold/cpu/rows.h"
+#include "sixfold/cpu/split.h"
+#include "sixfold/cpu/vector_math.h"
+
+namespace sixfold::cpu {
+namespace {
+
+void softmax_row(const float* x, float* y, int64_t n, bool log) {
+  const float max = max_row(x, n);
+  if (!std::isfinite(max)) {
+    std::fill_n(y, n, std::numeric_limits<float>::quiet_NaN());
+    return;
+  }
+  const float sum = exp_sum_f32(x, 1.0f, max, y, static_cast<size_t>(n));
+  if (log) {
+    // (x - max) - log(sum): adding max to log(sum) first would round away small differences of large inputs.
+    affine_row(x, y, n, max, 1.0f, -std::log(sum));
+  } else {
+    affine_row(y, y, n, 0.0f, 1.0f / sum, 0.0f);
+  }
+}
+
+// The first `width` columns of x[extent][inner].
+void softmax_columns(const float* x, float* y, const AxisSplit& split, int64_t width, bool log) {
+  float max[kStrip], shift[kStrip], one[kStrip], zero[kStrip] = {};
+  std::fill_n(max, width, -std::numeric_limits<float>::infinity());
+  std::fill_n(one, width, 1.0f);
+  max_columns(x, split.extent, split.inner, width, max);
+  for (int64_t c = 0; c < width; ++c) shift[c] = -max[c];
+  for (int64_t i = 0; i < split.extent; ++i) {
+    float* row = y + i * split.inner;
+    affine_each(x + i * split.inner, row, width, one, shift);
+    exp_f32(row, row, static_cast<size_t>(width));
+  }
+  double sums[kStrip] = {};
+  sum_columns(y, split.extent, split.inner, width, sums);
+  float last[kStrip];
+  for (int64_t c = 0; c < width; ++c)
+    last[c] = static_cast<float>(log ? -std::log(sums[c]) : 1.0 / sums[c]);
+  for (int64_t i = 0; i < split.extent; ++i) {
+    float* row = y + i * split.inner;
+    if (log) affine_each(x + i * split.inner, row, width, one, shift);
+    affine_each(row, row, width, log ? one : last, log ? last : zero);
+  }
+}
+
+template <typename T>
+void softmax_column(const T* x, T* y, const AxisSplit& split, bool log) {
+  const auto at = [&](int64_t i) { return i * split.inner; };
+  T max = -std::numeric_limits<T>::infinity();
+  for (int64_t i = 0; i < split.extent; ++i)
+    if (x[at(i)] > max || std::isnan(x[at(i)])) max = std::isnan(max) ? max : x[at(i)];
+  T sum = 0;
+  for (int64_t i = 0; i < split.extent; ++i) sum += std::exp(x[at(i)] - max);
+  for (int64_t i = 0; i < split.extent; ++i)
+    y[at(i)] = log ? x[at(i)] - max - std::log(sum) : std::exp(x[at(i)] - max) / sum;
+}
+
+}  // namespace
+
+KernelResult softmax(const KernelCall& call) {
+  const AxisSplit split = split_at(call.in[0].shape, call.attrs.integer("dim"));
+  const bool log = call.op == Op::log_softmax;
+  if (split.extent == 0) return make_kernel([](const Buffers&) { return ok_status(); });
+  if (call.in[0].dtype == DType::f64) {
+    return make_kernel([split, log](const Buffers& b) {
+      b.pool.for_ranges(split.outer * split.inner, grain_for(split.extent), [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t) {
+          const int64_t base = t / split.inner * split.extent * split.inner + t % split.inner;
+          softmax_column(b.input<double>(0) + base, b.output<double>() + base, split, log);
+        }
+      });
+      return ok_status();
+    });
+  }
+  if (call.in[0].dtype != DType::f32) return unsupported(call.op, " of ", call.in[0].dtype);
+  if (split.inner == 1) {
+    const auto run = [split, log](const Buffers& b) {
+      b.pool.for_ranges(split.outer, grain_for(4 * split.extent), [&](int64_t begin, int64_t end) {
+        for (int64_t o = begin; o < end; ++o) {
+          const int64_t base = o * split.extent;
+          softmax_row(b.input<float>(0) + base, b.output<float>() + base, split.extent, log);
+        }
+      });
+      return ok_status();
+    };
+    return make_kernel(run, {.in_place = !log});
+  }
+  const int64_t strips = (split.inner + kStrip - 1) / kStrip;
+  const auto run = [split, log, strips](const Buffers& b) {
+    const int64_t grain = grain_for(4 * split.extent * std::min(split.inner, kStrip));
+    b.pool.for_ranges(split.outer * strips, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t column = t % strips * kStrip;
+        const int64_t base = t / strips * split.extent * split.inner + column;
+        softmax_columns(b.input<float>(0) + base, b.output<float>() + base, split,
+                        std::min(kStrip, split.inner - column), log);
+      }
+    });
+    return ok_status();
+  };
+  return make_kernel(run, {.in_place = !log});
+}
+
+}  // namespace sixfold::cpu
