@@ -16,7 +16,7 @@ namespace sixfold::cpu {
 struct UnaryParams {
   double a = 0, b = 0, c = 0;
 };
-Result<UnaryParams> unary_params(Op op, const Attrs& attrs);
+UnaryParams unary_params(Op op, const Attrs& attrs);
 
 // The inverse of erf in double, to about 1e-15.
 double erf_inverse(double y);

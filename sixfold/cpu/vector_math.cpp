@@ -2,45 +2,274 @@
 
 #include <cstring>
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "sixfold/cpu/vector_math.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// Order matters: Highway's headers fix the target for those below.
+#include "hwy/contrib/math/math-inl.h"
+#include "sixfold/cpu/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sixfold::cpu::HWY_NAMESPACE {
+
+// A function of one vector; what its parameters are is read once per span.
+#define SF_UNARY(name, expression)                         \
+  struct name {                                            \
+    explicit name(const UnaryParams&) {}                   \
+    HWY_INLINE V32 operator()(V32 x) const { return expression; } \
+  };
+SF_UNARY(Abs, hn::Abs(x))
+SF_UNARY(Neg, hn::Neg(x))
+SF_UNARY(Exp, exp_v(x))
+SF_UNARY(Exp2, exp2_v(x))
+SF_UNARY(Expm1, expm1_v(x))
+SF_UNARY(Log, log_v(x))
+SF_UNARY(Log1p, log1p_v(x))
+SF_UNARY(Log2, log2_v(x))
+SF_UNARY(Sqrt, hn::Sqrt(x))
+SF_UNARY(Rsqrt, hn::Div(constant(1.0f), hn::Sqrt(x)))
+SF_UNARY(Reciprocal, hn::Div(constant(1.0f), x))
+SF_UNARY(Tanh, tanh_v(x))
+SF_UNARY(Sigmoid, sigmoid_v(x))
+SF_UNARY(Erf, erf_v(x))
+SF_UNARY(Ceil, hn::Ceil(x))
+SF_UNARY(Floor, hn::Floor(x))
+SF_UNARY(Round, hn::Round(x))
+SF_UNARY(Trunc, hn::Trunc(x))
+SF_UNARY(Relu, at_least(x, hn::Zero(F32())))
+SF_UNARY(Silu, hn::Div(x, hn::Add(constant(1.0f), exp_v(hn::Neg(x)))))
+SF_UNARY(Hardsigmoid, hn::Mul(at_most(at_least(hn::Add(x, constant(3.0f)), hn::Zero(F32())), constant(6.0f)),
+                              constant(1.0f / 6.0f)))
+SF_UNARY(Hardswish, hn::Mul(x, Hardsigmoid(UnaryParams{})(x)))
+SF_UNARY(GeluErf, hn::Mul(hn::Mul(constant(0.5f), x), hn::Add(constant(1.0f), erf_v(hn::Mul(x, constant(0.70710678f))))))
+#undef SF_UNARY
+
+struct Sign {
+  explicit Sign(const UnaryParams&) {}
+  HWY_INLINE V32 operator()(V32 x) const {
+    const V32 zero = hn::Zero(F32());
+    return hn::Sub(hn::IfThenElseZero(hn::Gt(x, zero), constant(1.0f)),
+                   hn::IfThenElseZero(hn::Lt(x, zero), constant(1.0f)));
+  }
+};
+
+struct GeluTanh {
+  explicit GeluTanh(const UnaryParams&) {}
+  HWY_INLINE V32 operator()(V32 x) const {
+    const V32 cubic = hn::MulAdd(hn::Mul(hn::Mul(x, x), x), constant(0.044715f), x);
+    const V32 t = tanh_v(hn::Mul(cubic, constant(0.79788456f)));
+    return hn::Mul(hn::Mul(constant(0.5f), x), hn::Add(constant(1.0f), t));
+  }
+};
+
+// tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2); from 20 on it is 1 to float.
+struct Mish {
+  explicit Mish(const UnaryParams&) {}
+  HWY_INLINE V32 operator()(V32 x) const {
+    const V32 e = exp_v(at_most(x, constant(20.0f)));
+    const V32 n = hn::Mul(e, hn::Add(e, constant(2.0f)));
+    return hn::Mul(x, hn::Div(n, hn::Add(n, constant(2.0f))));
+  }
+};
+
+struct Elu {
+  explicit Elu(const UnaryParams& p)
+      : negative(static_cast<float>(p.a) * static_cast<float>(p.b)), positive(static_cast<float>(p.b)),
+        input(static_cast<float>(p.c)) {}
+  HWY_INLINE V32 operator()(V32 x) const {
+    const V32 below = hn::Mul(expm1_v(hn::Mul(x, constant(input))), constant(negative));
+    return hn::IfThenElse(hn::Le(x, hn::Zero(F32())), below, hn::Mul(x, constant(positive)));
+  }
+  float negative, positive, input;
+};
+
+struct LeakyRelu {
+  explicit LeakyRelu(const UnaryParams& p) : slope(static_cast<float>(p.a)) {}
+  HWY_INLINE V32 operator()(V32 x) const {
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(F32())), x, hn::Mul(x, constant(slope)));
+  }
+  float slope;
+};
+
+struct Softplus {
+  explicit Softplus(const UnaryParams& p) : beta(static_cast<float>(p.a)), threshold(static_cast<float>(p.b)) {}
+  HWY_INLINE V32 operator()(V32 x) const {
+    const V32 y = hn::Mul(x, constant(beta));
+    return hn::IfThenElse(hn::Gt(y, constant(threshold)), x, hn::Div(log1p_v(exp_v(y)), constant(beta)));
+  }
+  float beta, threshold;
+};
+
+struct Clamp {
+  explicit Clamp(const UnaryParams& p) : low(static_cast<float>(p.a)), high(static_cast<float>(p.b)) {}
+  HWY_INLINE V32 operator()(V32 x) const { return at_most(at_least(x, constant(low)), constant(high)); }
+  float low, high;
+};
+
+// Highway's reduction is good to about 39000; the few lanes beyond, and infinities, go to libm one by one.
+template <float (*libm)(float)>
+HWY_NOINLINE V32 far_lanes(V32 x, V32 y) {
+  HWY_ALIGN float xs[HWY_MAX_BYTES / sizeof(float)];
+  HWY_ALIGN float ys[HWY_MAX_BYTES / sizeof(float)];
+  const F32 d;
+  hn::Store(x, d, xs);
+  hn::Store(y, d, ys);
+  for (size_t i = 0; i < hn::Lanes(d); ++i)
+    if (!(std::abs(xs[i]) <= 30000.0f)) ys[i] = libm(xs[i]);
+  return hn::Load(d, ys);
+}
+inline float libm_sin(float x) { return std::sin(x); }
+inline float libm_cos(float x) { return std::cos(x); }
+struct Sin {
+  explicit Sin(const UnaryParams&) {}
+  HWY_INLINE V32 operator()(V32 x) const {
+    const F32 d;
+    const V32 y = hn::Sin(d, x);
+    return hn::AllTrue(d, hn::Le(hn::Abs(x), constant(30000.0f))) ? y : far_lanes<libm_sin>(x, y);
+  }
+};
+struct Cos {
+  explicit Cos(const UnaryParams&) {}
+  HWY_INLINE V32 operator()(V32 x) const {
+    const F32 d;
+    const V32 y = hn::Cos(d, x);
+    return hn::AllTrue(d, hn::Le(hn::Abs(x), constant(30000.0f))) ? y : far_lanes<libm_cos>(x, y);
+  }
+};
+
+template <typename F>
+void apply(const float* in, float* out, size_t n, const UnaryParams& params) {
+  const F f(params);
+  const F32 d;
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(d, in + i)), d, out + i);
+  if (i == n) return;
+  HWY_ALIGN float rest[HWY_MAX_BYTES / sizeof(float)] = {};
+  std::memcpy(rest, in + i, (n - i) * sizeof(float));
+  hn::Store(f(hn::Load(d, rest)), d, rest);
+  std::memcpy(out + i, rest, (n - i) * sizeof(float));
+}
+
+UnaryF32::Function function_of(Op op, bool tanh_gelu) {
+  switch (op) {
+    case Op::abs: return apply<Abs>;
+    case Op::neg: return apply<Neg>;
+    case Op::exp: return apply<Exp>;
+    case Op::exp2: return apply<Exp2>;
+    case Op::expm1: return apply<Expm1>;
+    case Op::log: return apply<Log>;
+    case Op::log1p: return apply<Log1p>;
+    case Op::log2: return apply<Log2>;
+    case Op::sqrt: return apply<Sqrt>;
+    case Op::rsqrt: return apply<Rsqrt>;
+    case Op::reciprocal: return apply<Reciprocal>;
+    case Op::sin: return apply<Sin>;
+    case Op::cos: return apply<Cos>;
+    case Op::tanh: return apply<Tanh>;
+    case Op::sigmoid: return apply<Sigmoid>;
+    case Op::erf: return apply<Erf>;
+    case Op::ceil: return apply<Ceil>;
+    case Op::floor: return apply<Floor>;
+    case Op::round: return apply<Round>;
+    case Op::trunc: return apply<Trunc>;
+    case Op::sign: return apply<Sign>;
+    case Op::relu: return apply<Relu>;
+    case Op::silu: return apply<Silu>;
+    case Op::mish: return apply<Mish>;
+    case Op::hardswish: return apply<Hardswish>;
+    case Op::hardsigmoid: return apply<Hardsigmoid>;
+    case Op::gelu: return tanh_gelu ? apply<GeluTanh> : apply<GeluErf>;
+    case Op::elu: return apply<Elu>;
+    case Op::leaky_relu: return apply<LeakyRelu>;
+    case Op::softplus: return apply<Softplus>;
+    case Op::clamp: return apply<Clamp>;
+    default: return nullptr;
+  }
+}
+
+float exp_sum(const float* in, float scale, float shift, float* out, size_t n) {
+  const F32 d;
+  const size_t lanes = hn::Lanes(d);
+  V32 sum = hn::Zero(d);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const V32 y = exp_v(hn::MulSub(hn::LoadU(d, in + i), constant(scale), constant(shift)));
+    sum = hn::Add(sum, y);
+    hn::StoreU(y, d, out + i);
+  }
+  float total = hn::GetLane(hn::SumOfLanes(d, sum));
+  if (i == n) return total;
+  HWY_ALIGN float rest[HWY_MAX_BYTES / sizeof(float)] = {};
+  std::memcpy(rest, in + i, (n - i) * sizeof(float));
+  hn::Store(exp_v(hn::MulSub(hn::Load(d, rest), constant(scale), constant(shift))), d, rest);
+  std::memcpy(out + i, rest, (n - i) * sizeof(float));
+  for (size_t k = 0; k < n - i; ++k) total += rest[k];
+  return total;
+}
+
+}  // namespace sixfold::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace sixfold::cpu {
 namespace {
 
+HWY_EXPORT(function_of);
+HWY_EXPORT(exp_sum);
+
+// Functions that no model spends its time in.
 template <Op op>
-void apply_span(const float* in, float* out, size_t n, const UnaryParams& params) {
+void apply_libm(const float* in, float* out, size_t n, const UnaryParams& params) {
   for (size_t i = 0; i < n; ++i) out[i] = apply_unary<float>(op, in[i], params);
+}
+UnaryF32::Function libm_function(Op op) {
+  switch (op) {
+    case Op::log10: return apply_libm<Op::log10>;
+    case Op::tan: return apply_libm<Op::tan>;
+    case Op::asin: return apply_libm<Op::asin>;
+    case Op::acos: return apply_libm<Op::acos>;
+    case Op::atan: return apply_libm<Op::atan>;
+    case Op::sinh: return apply_libm<Op::sinh>;
+    case Op::cosh: return apply_libm<Op::cosh>;
+    case Op::asinh: return apply_libm<Op::asinh>;
+    case Op::acosh: return apply_libm<Op::acosh>;
+    case Op::atanh: return apply_libm<Op::atanh>;
+    case Op::erfinv: return apply_libm<Op::erfinv>;
+    case Op::lgamma: return apply_libm<Op::lgamma>;
+    default: return nullptr;
+  }
+}
+
+void run(Op op, const float* in, float* out, size_t n) {
+  HWY_DYNAMIC_DISPATCH(function_of)(op, false)(in, out, n, UnaryParams{});
 }
 
 }  // namespace
 
-Result<UnaryParams> unary_params(Op op, const Attrs& attrs) {
+UnaryParams unary_params(Op op, const Attrs& attrs) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto limit = [&](std::string_view name, double otherwise) {
     const Attr* attr = attrs.find(name);
     return !attr || std::holds_alternative<std::monostate>(*attr) ? otherwise : attrs.real(name);
   };
   switch (op) {
-    case Op::gelu: return UnaryParams{attrs.text("approximate") == "tanh" ? 1.0 : 0.0};
-    case Op::elu: return UnaryParams{attrs.real("alpha"), attrs.real("scale"), attrs.real("input_scale")};
-    case Op::leaky_relu: return UnaryParams{attrs.real("slope")};
-    case Op::softplus: return UnaryParams{attrs.real("beta"), attrs.real("threshold")};
-    case Op::clamp: return UnaryParams{limit("min", -kInfinity), limit("max", kInfinity)};
-    default: return UnaryParams{};
+    case Op::gelu: return {attrs.text("approximate") == "tanh" ? 1.0 : 0.0};
+    case Op::elu: return {attrs.real("alpha"), attrs.real("scale"), attrs.real("input_scale")};
+    case Op::leaky_relu: return {attrs.real("slope")};
+    case Op::softplus: return {attrs.real("beta"), attrs.real("threshold")};
+    case Op::clamp: return {limit("min", -kInfinity), limit("max", kInfinity)};
+    default: return {};
   }
 }
 
 Result<UnaryF32> unary_f32(Op op, const Attrs& attrs) {
-  SF_ASSIGN(const UnaryParams params, unary_params(op, attrs));
-  switch (op) {
-#define OP(id, infer_fn, cpu_fn, layout) \
-  case Op::id:                           \
-    if (std::strcmp(#cpu_fn, "unary") == 0 && std::strcmp(#infer_fn, "same_as_input") == 0 && Op::id != Op::bitwise_not) \
-      return UnaryF32(apply_span<Op::id>, params); \
-    break;
-#include "sixfold/ops/aten.def"
-#undef OP
-    case Op::call: break;
-  }
-  return unsupported(op, " is not a float function of one operand");
+  const UnaryParams params = unary_params(op, attrs);
+  UnaryF32::Function function = HWY_DYNAMIC_DISPATCH(function_of)(op, params.a != 0);
+  if (!function) function = libm_function(op);
+  if (!function) return unsupported(op, " is not a float function of one operand");
+  return UnaryF32(function, params);
 }
 
 Result<UnaryF32> activation_f32(const Attrs& attrs) {
@@ -51,30 +280,29 @@ Result<UnaryF32> activation_f32(const Attrs& attrs) {
   return unary_f32(*op, attrs);
 }
 
-void exp_f32(const float* in, float* out, size_t n) { apply_span<Op::exp>(in, out, n, {}); }
-void log_f32(const float* in, float* out, size_t n) { apply_span<Op::log>(in, out, n, {}); }
-void tanh_f32(const float* in, float* out, size_t n) { apply_span<Op::tanh>(in, out, n, {}); }
-void sigmoid_f32(const float* in, float* out, size_t n) { apply_span<Op::sigmoid>(in, out, n, {}); }
+void exp_f32(const float* in, float* out, size_t n) { run(Op::exp, in, out, n); }
+void log_f32(const float* in, float* out, size_t n) { run(Op::log, in, out, n); }
+void tanh_f32(const float* in, float* out, size_t n) { run(Op::tanh, in, out, n); }
+void sigmoid_f32(const float* in, float* out, size_t n) { run(Op::sigmoid, in, out, n); }
 float exp_sum_f32(const float* in, float scale, float shift, float* out, size_t n) {
-  float sum = 0;
-  for (size_t i = 0; i < n; ++i) sum += out[i] = std::exp(scale * in[i] - shift);
-  return sum;
+  return HWY_DYNAMIC_DISPATCH(exp_sum)(in, scale, shift, out, n);
 }
 
 double erf_inverse(double y) {
   if (std::isnan(y) || std::abs(y) > 1) return std::numeric_limits<double>::quiet_NaN();
   if (std::abs(y) == 1) return std::copysign(std::numeric_limits<double>::infinity(), y);
-  // Winitzki's closed form is right to 2e-3; Newton's steps on erf (erfc near the ends, where erf saturates) double
-  // the digits each time.
+  // Winitzki's closed form is right to 2e-3; each Newton step on erf (on erfc near the ends, where erf saturates)
+  // doubles the digits.
   const double w = std::log1p(-y * y);
   const double t = 2 / (std::numbers::pi * 0.147) + w / 2;
   double x = std::copysign(std::sqrt(std::sqrt(t * t - w / 0.147) - t), y);
   for (int i = 0; i < 3; ++i) {
-    const double error = std::abs(y) < 0.5 ? std::erf(x) - y
-                                           : std::copysign((1 - std::abs(y)) - std::erfc(std::abs(x)), y);
+    const double error =
+        std::abs(y) < 0.5 ? std::erf(x) - y : std::copysign((1 - std::abs(y)) - std::erfc(std::abs(x)), y);
     x -= error / (2 * std::numbers::inv_sqrtpi * std::exp(-x * x));
   }
   return x;
 }
 
 }  // namespace sixfold::cpu
+#endif

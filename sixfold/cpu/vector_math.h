@@ -42,4 +42,9 @@ void sigmoid_f32(const float* in, float* out, size_t n);
 // out = exp(scale * in - shift); returns the sum, added in an order that depends on n alone.
 float exp_sum_f32(const float* in, float scale, float shift, float* out, size_t n);
 
+// out[i] = f(a[i * a_stride], b[i * b_stride]); strides 0 and 1 are the fast ones. out may be a (at stride 1) or b.
+using BinaryF32 = void (*)(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* out, size_t n);
+// For the rows of ops/aten.def that take two f32 to an f32, and prelu (a where positive, else a * b). Null for others.
+BinaryF32 binary_f32(Op op, const Attrs& attrs);
+
 }  // namespace sixfold::cpu
