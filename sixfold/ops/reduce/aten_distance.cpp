@@ -153,19 +153,6 @@ Match cosine_similarity(Call& call) {
   return call.result(sum(unit(a) * unit(b), rank == 0 ? Shape{} : Shape{*axis}).to(dtype));
 }
 
-// v * (g / |v|), the norm over all axes but dim.
-Match weight_norm(Call& call) {
-  const Expr v = arg(call, "v"), g = arg(call, "g");
-  const int64_t kept = call.integer("dim") == -1 ? -1 : call.axis("dim", v);
-  Shape dims;
-  for (int64_t i = 0; i < v.rank(); ++i)
-    if (i != kept) dims.push_back(i);
-  const Expr norm = vector_norm(v, 2, dims, /*keepdim=*/true);
-  const Expr out = v * (g.to(v.dtype()) / norm);
-  if (call.node().outputs.size() == 2) return call.results({out, norm});
-  return call.result(out);
-}
-
 // Rows are variables, columns observations: (x - mean)(x - mean)^T / max(n - correction, 0)
 Expr covariance(Call& call, double correction) {
   const Expr in = arg(call, "self");
@@ -205,8 +192,6 @@ constexpr AtenRule kRules[] = {
     {"aten.pairwise_distance.default", pairwise_distance},
     {"aten.dist.default", dist},
     {"aten.cosine_similarity.default", cosine_similarity},
-    {"aten._weight_norm.default", weight_norm},
-    {"aten._weight_norm_interface.default", weight_norm},
     {"aten.cov.default", cov},
 };
 
