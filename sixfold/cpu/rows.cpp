@@ -108,14 +108,16 @@ Moments MomentsRow(const float* x, int64_t n, float shift) {
 
 struct Greater {
   static constexpr float kWorst = -std::numeric_limits<float>::infinity();
+  static HWY_INLINE hn::Mask<D> wins(V x, V best) { return hn::Gt(x, best); }
   HWY_INLINE V operator()(V best, V x) const {
-    return hn::IfThenElse(hn::Or(hn::Gt(x, best), hn::IsNaN(x)), x, best);
+    return hn::IfThenElse(hn::Or(wins(x, best), hn::IsNaN(x)), x, best);
   }
 };
 struct Less {
   static constexpr float kWorst = std::numeric_limits<float>::infinity();
+  static HWY_INLINE hn::Mask<D> wins(V x, V best) { return hn::Lt(x, best); }
   HWY_INLINE V operator()(V best, V x) const {
-    return hn::IfThenElse(hn::Or(hn::Lt(x, best), hn::IsNaN(x)), x, best);
+    return hn::IfThenElse(hn::Or(wins(x, best), hn::IsNaN(x)), x, best);
   }
 };
 
@@ -262,6 +264,44 @@ void MinColumns(const float* x, int64_t rows, int64_t stride, int64_t width, flo
   extreme_columns(x, rows, stride, width, best, Less());
 }
 
+// Row numbers ride along in 32-bit lanes; longer columns are cut.
+template <typename Better>
+HWY_INLINE void arg_columns(const float* x, int64_t rows, int64_t stride, int64_t width, int64_t* at) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kCut = int64_t{1} << 30;
+  for (int64_t begin = 0; begin < width; begin += lanes) {
+    const int64_t count = std::min(lanes, width - begin);
+    const auto row = [&](int64_t r) HWY_ATTR {
+      const float* p = x + r * stride + begin;
+      return count == lanes ? hn::LoadU(d, p) : load_some(d, p, count);
+    };
+    V best = row(0);
+    HWY_ALIGN int32_t found[HWY_MAX_BYTES / sizeof(int32_t)];
+    std::fill_n(at + begin, count, 0);
+    for (int64_t cut = 0; cut < rows; cut += kCut) {
+      auto place = hn::Set(di, -1);
+      const int64_t end = std::min(rows, cut + kCut);
+      for (int64_t r = cut; r < end; ++r) {
+        const V v = row(r);
+        const auto take = hn::Or(Better::wins(v, best), hn::AndNot(hn::IsNaN(best), hn::IsNaN(v)));
+        best = hn::IfThenElse(take, v, best);
+        place = hn::IfThenElse(hn::RebindMask(di, take), hn::Set(di, static_cast<int32_t>(r - cut)), place);
+      }
+      hn::Store(place, di, found);
+      for (int64_t i = 0; i < count; ++i)
+        if (found[i] >= 0) at[begin + i] = cut + found[i];
+    }
+  }
+}
+void ArgmaxColumns(const float* x, int64_t rows, int64_t stride, int64_t width, int64_t* at) {
+  arg_columns<Greater>(x, rows, stride, width, at);
+}
+void ArgminColumns(const float* x, int64_t rows, int64_t stride, int64_t width, int64_t* at) {
+  arg_columns<Less>(x, rows, stride, width, at);
+}
+
 // ---- maps. f(i, v) gives the result for the vector v at place i; rest is how many of its lanes count.
 
 template <typename F>
@@ -319,6 +359,8 @@ HWY_EXPORT(SumColumns);
 HWY_EXPORT(MomentsColumns);
 HWY_EXPORT(MaxColumns);
 HWY_EXPORT(MinColumns);
+HWY_EXPORT(ArgmaxColumns);
+HWY_EXPORT(ArgminColumns);
 HWY_EXPORT(AffineRow);
 HWY_EXPORT(AffineEach);
 HWY_EXPORT(NormalizeRow);
@@ -341,6 +383,12 @@ void max_columns(const float* x, int64_t rows, int64_t stride, int64_t width, fl
 }
 void min_columns(const float* x, int64_t rows, int64_t stride, int64_t width, float* best) {
   HWY_DYNAMIC_DISPATCH(MinColumns)(x, rows, stride, width, best);
+}
+void argmax_columns(const float* x, int64_t rows, int64_t stride, int64_t width, int64_t* at) {
+  HWY_DYNAMIC_DISPATCH(ArgmaxColumns)(x, rows, stride, width, at);
+}
+void argmin_columns(const float* x, int64_t rows, int64_t stride, int64_t width, int64_t* at) {
+  HWY_DYNAMIC_DISPATCH(ArgminColumns)(x, rows, stride, width, at);
 }
 void affine_row(const float* x, float* y, int64_t n, float center, float scale, float shift) {
   HWY_DYNAMIC_DISPATCH(AffineRow)(x, y, n, center, scale, shift);

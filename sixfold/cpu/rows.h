@@ -27,6 +27,9 @@ void moments_columns(const float* x, int64_t rows, int64_t stride, int64_t width
                      double* second);
 void max_columns(const float* x, int64_t rows, int64_t stride, int64_t width, float* best);
 void min_columns(const float* x, int64_t rows, int64_t stride, int64_t width, float* best);
+// Which row holds each column's extreme: the first of equals, a NaN before all. rows > 0.
+void argmax_columns(const float* x, int64_t rows, int64_t stride, int64_t width, int64_t* at);
+void argmin_columns(const float* x, int64_t rows, int64_t stride, int64_t width, int64_t* at);
 
 // y = (x - center) * scale + shift. y may be x, here and below.
 void affine_row(const float* x, float* y, int64_t n, float center, float scale, float shift);

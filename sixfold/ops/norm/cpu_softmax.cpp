@@ -13,6 +13,9 @@
 namespace sixfold::cpu {
 namespace {
 
+constexpr int64_t kShortRow = 32;   // elements; a longer row is worth SIMD calls of its own
+constexpr int64_t kShortRows = 64;  // rows at once
+
 void softmax_row(const float* x, float* y, int64_t n, bool log) {
   const float max = max_row(x, n);
   if (!std::isfinite(max)) {
@@ -25,6 +28,24 @@ void softmax_row(const float* x, float* y, int64_t n, bool log) {
     affine_row(x, y, n, max, 1.0f, -std::log(sum));
   } else {
     affine_row(y, y, n, 0.0f, 1.0f / sum, 0.0f);
+  }
+}
+
+// Several short rows: one call of exp for all of them.
+void softmax_short_rows(const float* x, float* y, int64_t rows, int64_t n, bool log) {
+  float max[kShortRows], sum[kShortRows];
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* row = x + r * n;
+    max[r] = row[0];
+    for (int64_t i = 1; i < n; ++i) max[r] = row[i] > max[r] || std::isnan(row[i]) ? row[i] : max[r];
+    for (int64_t i = 0; i < n; ++i) y[r * n + i] = row[i] - max[r];
+  }
+  exp_f32(y, y, static_cast<size_t>(rows * n));
+  for (int64_t r = 0; r < rows; ++r) {
+    sum[r] = 0;
+    for (int64_t i = 0; i < n; ++i) sum[r] += y[r * n + i];
+    const float last = log ? std::log(sum[r]) : 1.0f / sum[r];
+    for (int64_t i = 0; i < n; ++i) y[r * n + i] = log ? (x[r * n + i] - max[r]) - last : y[r * n + i] * last;
   }
 }
 
@@ -85,6 +106,12 @@ KernelResult softmax(const KernelCall& call) {
   if (split.inner == 1) {
     const auto run = [split, log](const Buffers& b) {
       b.pool.for_ranges(split.outer, grain_for(4 * split.extent), [&](int64_t begin, int64_t end) {
+        if (split.extent < kShortRow) {
+          for (int64_t o = begin; o < end; o += kShortRows)
+            softmax_short_rows(b.input<float>(0) + o * split.extent, b.output<float>() + o * split.extent,
+                               std::min(kShortRows, end - o), split.extent, log);
+          return;
+        }
         for (int64_t o = begin; o < end; ++o) {
           const int64_t base = o * split.extent;
           softmax_row(b.input<float>(0) + base, b.output<float>() + base, split.extent, log);

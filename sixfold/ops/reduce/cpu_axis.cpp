@@ -50,23 +50,20 @@ void arg_columns(const T* x, int64_t* out, const AxisSplit& split, int64_t width
   }
 }
 
+template <bool kGreater>
+void arg_columns(const float* x, int64_t* out, const AxisSplit& split, int64_t width) {
+  if (split.inner > 1) return (kGreater ? argmax_columns : argmin_columns)(x, split.extent, split.inner, width, out);
+  *out = find_row(x, split.extent, (kGreater ? max_row : min_row)(x, split.extent));
+}
+
 template <typename T, bool kGreater>
 std::unique_ptr<Kernel> make_arg(const AxisSplit& split) {
   return make_kernel([split](const Buffers& b) {
-    const T* x = b.input<T>(0);
-    int64_t* out = b.output<int64_t>();
-    if (std::is_same_v<T, float> && split.inner == 1 && split.extent >= 16) {
-      b.pool.for_ranges(split.outer, grain_for(split.extent), [&](int64_t begin, int64_t end) {
-        for (int64_t o = begin; o < end; ++o) {
-          const auto* row = reinterpret_cast<const float*>(x) + o * split.extent;
-          out[o] = find_row(row, split.extent, (kGreater ? max_row : min_row)(row, split.extent));
-        }
-      });
-      return ok_status();
-    }
     for_column_blocks(split, b.pool, [&](int64_t o, int64_t column, int64_t width) {
-      arg_columns<T, kGreater>(x + o * split.extent * split.inner + column, out + o * split.inner + column, split,
-                               width);
+      const T* x = b.input<T>(0) + o * split.extent * split.inner + column;
+      int64_t* out = b.output<int64_t>() + o * split.inner + column;
+      if constexpr (std::is_same_v<T, float>) arg_columns<kGreater>(x, out, split, width);
+      else arg_columns<T, kGreater>(x, out, split, width);
     });
     return ok_status();
   });
@@ -104,6 +101,11 @@ std::unique_ptr<Kernel> make_running(const AxisSplit& split) {
       [split](const Buffers& b) {
         for_column_blocks(split, b.pool, [&](int64_t o, int64_t column, int64_t width) {
           const int64_t base = o * split.extent * split.inner + column;
+          if (split.inner == 1) {
+            Running<T> one;
+            for (int64_t i = 0; i < split.extent; ++i) b.output<T>()[base + i] = one.next(b.input<T>(0)[base + i]);
+            return;
+          }
           Running<T> running[kColumns];
           for (int64_t i = 0; i < split.extent; ++i) {
             const T* x = b.input<T>(0) + base + i * split.inner;

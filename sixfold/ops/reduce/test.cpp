@@ -62,7 +62,7 @@ void expect_reduction(Op op, const Tensor& x, const Shape& dims, RunOptions opti
 }
 
 TEST(Reduce, equals_its_definition_over_any_axes) {
-  const Tensor x = random_tensor({3, 70, 5, 37}, 1);
+  const Tensor x = random_tensor({2, 33, 3, 45}, 1);
   for (const Op op : {Op::sum, Op::mean, Op::prod, Op::amax, Op::amin, Op::var})
     for (const Shape& dims : {Shape{0}, {1}, {2}, {3}, {0, 1}, {0, 2}, {0, 3}, {1, 3}, {2, 3}, {0, 2, 3}, {0, 1, 2, 3}})
       for (const Tensor& t : {x, to_double(x)}) expect_reduction(op, t, dims);
