@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sixfold/engine/engine.h"
+
 namespace sixfold {
 namespace {
 
@@ -229,6 +231,36 @@ Shape Call::shape(ValueId x) {
   if (is_static(ds)) return static_shape(ds);
   fail(Code::Unsupported, "this op needs static shapes, and its operand is ", type(x));
   return Shape(ds.size(), 1);
+}
+
+static std::optional<Tensor> evaluate_value(const Graph& graph, ValueId x, int& budget) {
+  if (const Tensor* t = graph.constant(x)) return to_contiguous(*t);
+  const Node* n = graph.producer(x);
+  if (!n || n->op == Op::call || n->op == Op::rand || n->op == Op::randn || --budget < 0) return std::nullopt;
+  std::vector<Tensor> inputs;
+  for (const ValueId v : n->inputs) {
+    if (!v.valid()) {
+      inputs.emplace_back();
+      continue;
+    }
+    auto t = evaluate_value(graph, v, budget);
+    if (!t) return std::nullopt;
+    inputs.push_back(*std::move(t));
+  }
+  for (const ValueId v : n->outputs)
+    if (!is_static(graph.dims(v))) return std::nullopt;
+  auto outputs = evaluate(n->op, inputs, n->attrs);
+  if (!outputs.ok()) return std::nullopt;
+  return std::move((*outputs)[graph.value(x).output_index]);
+}
+
+std::optional<Tensor> Call::known(ValueId x) const {
+  if (x.valid() && x.index >= graph_.value_count()) {
+    const Tensor* t = patch.constant_data(x);
+    return t ? std::optional(to_contiguous(*t)) : std::nullopt;
+  }
+  int budget = 100;  // ops: a file may share subexpressions so that walking all paths never ends
+  return x.valid() ? evaluate_value(graph_, x, budget) : std::nullopt;
 }
 
 Match Call::results(const std::vector<ValueId>& values) {

@@ -50,6 +50,9 @@ class Call {
   // Normalized, sorted, without repeats; empty or None means all axes of x.
   Shape axes(std::string_view name, ValueId x);
 
+  // The data of a value that is constant or computed from constants alone (a lifted mask, a comparison of aranges).
+  std::optional<Tensor> known(ValueId x) const;
+
   // Number arguments of Tensor or Scalar type. A value as it is, or a 0-d constant: of dtype.
   ValueId tensor_or_scalar(std::string_view name, DType dtype);
   bool is_real_number(std::string_view name) const;             // a float literal (not an integer or bool)
