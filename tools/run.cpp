@@ -1,0 +1,338 @@
+// sixfold run: executes a model on an engine and writes what it gives.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "sixfold/base/npy.h"
+#include "sixfold/engine/session.h"
+#include "sixfold/import/import.h"
+#include "tools/command.h"
+
+namespace sixfold::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+struct RunOptions {
+  std::string model, engine = "cpu";
+  std::vector<std::string> inputs;
+  std::string output_dir, npz, npz_out, labels;
+  size_t rows = 0, threads = 0, iterations = 1, warmup = 0;
+  bool json = false, profile = false;
+  std::vector<std::string> disabled;
+  size_t stop_after = SIZE_MAX;
+} options;
+
+// numpy has no bf16: such outputs are written as f32, which holds every one of their values.
+Tensor for_numpy(const Tensor& t) {
+  if (t.dtype != DType::bf16) return t;
+  std::byte* bytes = nullptr;
+  Tensor out = Tensor::allocate(DType::f32, t.shape, &bytes);
+  const auto in = t.values<BFloat16>();
+  for (size_t i = 0; i < in.size(); ++i) {
+    const float f = in[i];
+    std::memcpy(bytes + i * sizeof f, &f, sizeof f);
+  }
+  return out;
+}
+
+// Sessions by input shapes: rows of one file have one shape, other callers may change it.
+class Runner {
+ public:
+  Runner(Graph graph, size_t threads) : graph_(std::move(graph)), pool_(threads) {}
+
+  Status prepare(std::span<const Tensor> fed) {
+    SF_ASSIGN(feed_, match_inputs(graph_, fed));
+    RewriteOptions rewrite;
+    rewrite.disabled.insert(options.disabled.begin(), options.disabled.end());
+    rewrite.stop_after = options.stop_after;
+    SF_ASSIGN(session_, Session::create(graph_, feed_.bindings, pool_, rewrite));
+    session_->executor().set_profiling(options.profile);
+    return {};
+  }
+
+  Status run_once() {
+    const auto begin = Clock::now();
+    SF_TRY(session_->run(feed_.tensors));
+    times_ms_.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
+    if (options.profile) {
+      const auto& t = session_->executor().step_times_ns();
+      step_ns_.resize(t.size());
+      for (size_t i = 0; i < t.size(); ++i) step_ns_[i] += t[i];
+    }
+    return {};
+  }
+
+  // Warm-up runs leave no trace: mutated buffers go back and times are forgotten.
+  Status run_all(size_t warmup, size_t iterations) {
+    for (size_t i = 0; i < warmup; ++i) SF_TRY(run_once());
+    if (warmup) forget();
+    for (size_t i = 0; i < iterations; ++i) SF_TRY(run_once());
+    return {};
+  }
+  void forget() {
+    session_->executor().reset_state();
+    times_ms_.clear();
+    step_ns_.clear();
+  }
+
+  void feed_row(std::vector<Tensor> tensors) { feed_.tensors = std::move(tensors); }
+  Session& session() { return *session_; }
+  const Feed& feed() const { return feed_; }
+  const Graph& graph() const { return graph_; }
+  size_t threads() const { return pool_.threads(); }
+  const std::vector<double>& times_ms() const { return times_ms_; }
+  Json profile_json() const;
+
+ private:
+  Graph graph_;
+  cpu::Pool pool_;
+  Feed feed_;
+  std::unique_ptr<Session> session_;
+  std::vector<double> times_ms_;
+  std::vector<int64_t> step_ns_;
+};
+
+Json Runner::profile_json() const {
+  Json steps = Json::array();
+  const Plan& plan = session_->executor().plan();
+  const double runs = static_cast<double>(times_ms_.size());
+  for (size_t i = 0; i < step_ns_.size(); ++i)
+    steps.push_back({{"op", to_text(plan.steps[i].op)},
+                     {"node", plan.steps[i].name},
+                     {"us", static_cast<double>(step_ns_[i]) / runs / 1e3},
+                     {"output", plan.values[plan.steps[i].outputs[0]].desc.shape}});
+  return steps;
+}
+
+void print_profile(const Json& steps) {
+  std::map<std::string, std::pair<double, size_t>> by_op;
+  double total = 0;
+  for (const Json& s : steps) {
+    auto& [us, count] = by_op[s["op"].get<std::string>()];
+    us += s["us"].get<double>();
+    total += s["us"].get<double>();
+    ++count;
+  }
+  std::vector<std::pair<std::string, std::pair<double, size_t>>> rows(by_op.begin(), by_op.end());
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
+  std::printf("%-20s %6s %10s %6s\n", "op", "count", "us", "%");
+  for (const auto& [op, row] : rows)
+    std::printf("%-20s %6zu %10.1f %6.1f\n", op.c_str(), row.second, row.first, 100 * row.first / total);
+}
+
+// Row r of an array stacked over samples, in place.
+Tensor row_of(const Tensor& stacked, size_t r) {
+  Tensor out = stacked;
+  out.shape.erase(out.shape.begin());
+  out.data += r * out.size_bytes();
+  return out;
+}
+
+// in0, in1, ... of an .npz, all stacked over the same number of rows.
+struct Stack {
+  std::vector<Tensor> arrays;
+  size_t rows = 0;
+};
+Result<Stack> read_stack(const NpzReader& npz) {
+  Stack out;
+  for (size_t i = 0;; ++i) {
+    const std::string name = cat("in", i);
+    if (std::find(npz.names().begin(), npz.names().end(), name) == npz.names().end()) break;
+    SF_ASSIGN(Tensor t, npz.read(name));
+    if (t.shape.empty()) return invalid_argument(options.npz, ": ", name, " is a scalar, and its first axis must count samples");
+    const auto rows = static_cast<size_t>(t.shape[0]);
+    if (i && rows != out.rows)
+      return invalid_argument(options.npz, ": ", name, " has ", rows, " rows, in0 has ", out.rows);
+    out.rows = rows;
+    out.arrays.push_back(to_contiguous(t));
+  }
+  if (out.arrays.empty()) return invalid_argument(options.npz, " has no array in0");
+  if (out.rows == 0) return invalid_argument(options.npz, " has no rows");
+  return out;
+}
+
+size_t argmax(const Tensor& t) {
+  size_t best = 0;
+  for (int64_t i = 1; i < t.count(); ++i)
+    if (element_real(t, i) > element_real(t, static_cast<int64_t>(best))) best = static_cast<size_t>(i);
+  return best;
+}
+
+double mean(const std::vector<double>& xs) {
+  double sum = 0;
+  for (const double x : xs) sum += x;
+  return xs.empty() ? 0.0 : sum / static_cast<double>(xs.size());
+}
+
+Json times_json(const Runner& runner) {
+  std::vector<double> sorted = runner.times_ms();
+  std::sort(sorted.begin(), sorted.end());
+  const auto at = [&](double q) { return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))]; };
+  return {{"model", options.model},
+          {"engine", options.engine},
+          {"threads", runner.threads()},
+          {"runs", sorted.size()},
+          {"mean_ms", mean(sorted)},
+          {"min_ms", sorted.front()},
+          {"p50_ms", at(0.5)},
+          {"p90_ms", at(0.9)}};
+}
+
+Json outputs_json(Session& session) {
+  Json out = Json::array();
+  for (size_t i = 0; i < session.output_count(); ++i) {
+    const Tensor t = session.output(i);
+    out.push_back({{"dtype", to_text(t.dtype)}, {"shape", t.shape}});
+  }
+  return out;
+}
+
+Status check_output_dir() {
+  std::error_code error;
+  std::filesystem::create_directories(options.output_dir, error);
+  if (error) return invalid_argument("the folder ", options.output_dir, " cannot be made: ", error.message());
+  return {};
+}
+
+Status run_files(Runner& runner, Json& summary) {
+  std::vector<Tensor> fed;
+  for (const std::string& path : options.inputs) {
+    SF_ASSIGN(Tensor t, read_npy(path));
+    fed.push_back(std::move(t));
+  }
+  SF_TRY(runner.prepare(fed));
+  SF_TRY(runner.run_all(options.warmup, options.iterations));
+  summary = times_json(runner);
+  summary["outputs"] = outputs_json(runner.session());
+  if (options.output_dir.empty()) return {};
+  SF_TRY(check_output_dir());
+  for (size_t i = 0; i < runner.session().output_count(); ++i)
+    SF_TRY(write_npy(cat(options.output_dir, "/output_", i, ".npy"), for_numpy(runner.session().output(i))));
+  return {};
+}
+
+// All rows of the outputs, stacked.
+class Collector {
+ public:
+  explicit Collector(size_t rows) : rows_(rows) {}
+  Status add(Session& session, size_t row) {
+    if (row == 0) {
+      for (size_t i = 0; i < session.output_count(); ++i) {
+        const Tensor t = for_numpy(session.output(i));
+        Shape shape = t.shape;
+        shape.insert(shape.begin(), static_cast<int64_t>(rows_));
+        std::byte* bytes = nullptr;
+        arrays_.push_back(Tensor::allocate(t.dtype, shape, &bytes));
+        bytes_.push_back(bytes);
+      }
+    }
+    for (size_t i = 0; i < session.output_count(); ++i) {
+      const Tensor t = for_numpy(session.output(i));
+      std::memcpy(bytes_[i] + row * t.size_bytes(), t.data, t.size_bytes());
+    }
+    return {};
+  }
+  Status write(const std::string& path) const {
+    NpzWriter writer;
+    for (size_t i = 0; i < arrays_.size(); ++i) SF_TRY(writer.add(cat("out", i), arrays_[i]));
+    return writer.write(path);
+  }
+
+ private:
+  size_t rows_;
+  std::vector<Tensor> arrays_;
+  std::vector<std::byte*> bytes_;
+};
+
+Status run_rows(Runner& runner, Json& summary) {
+  SF_ASSIGN(const NpzReader npz, NpzReader::open(options.npz));
+  SF_ASSIGN(const Stack stack, read_stack(npz));
+  const size_t rows = options.rows ? std::min(options.rows, stack.rows) : stack.rows;
+  Tensor labels;
+  if (!options.labels.empty()) {
+    SF_ASSIGN(labels, npz.read(options.labels));
+    if (labels.shape.empty() || static_cast<size_t>(labels.count()) < rows)
+      return invalid_argument(options.npz, ": ", options.labels, " has ", labels.count(), " entries, ", rows, " rows run");
+  }
+  const auto fed_row = [&](size_t r) {
+    std::vector<Tensor> fed;
+    for (const Tensor& a : stack.arrays) fed.push_back(row_of(a, r));
+    return fed;
+  };
+  SF_TRY(runner.prepare(fed_row(0)));
+  for (size_t i = 0; i < options.warmup; ++i) SF_TRY(runner.run_once());
+  if (options.warmup) runner.forget();
+  Collector collector(rows);
+  size_t right = 0;
+  for (size_t r = 0; r < rows; ++r) {
+    SF_ASSIGN(Feed feed, match_inputs(runner.graph(), fed_row(r)));
+    runner.feed_row(std::move(feed.tensors));
+    // A row is one call of the model as it was saved: buffers that it mutates start anew.
+    runner.session().executor().reset_state();
+    for (size_t i = 0; i < options.iterations; ++i) SF_TRY(runner.run_once());
+    if (!options.npz_out.empty()) SF_TRY(collector.add(runner.session(), r));
+    if (labels.dtype != DType::none)
+      right += argmax(runner.session().output(0)) == static_cast<size_t>(element_integer(labels, static_cast<int64_t>(r)));
+  }
+  summary = times_json(runner);
+  summary["rows"] = rows;
+  summary["outputs"] = outputs_json(runner.session());
+  if (labels.dtype != DType::none) {
+    summary["accuracy"] = static_cast<double>(right) / static_cast<double>(rows);
+    if (!options.json)
+      std::printf("accuracy %.2f %% (%zu of %zu rows)\n", 100.0 * static_cast<double>(right) / static_cast<double>(rows), right, rows);
+  }
+  if (!options.npz_out.empty()) SF_TRY(collector.write(options.npz_out));
+  return {};
+}
+
+Status run_command() {
+  if (options.engine != "cpu")
+    return invalid_argument("engine ", options.engine, " is not known: the engine of this build is cpu");
+  if (!options.npz.empty() && !options.inputs.empty()) return invalid_argument("--input and --npz exclude each other");
+  if (options.iterations == 0) return invalid_argument("--iterations must be at least 1");
+  SF_ASSIGN(Graph graph, import_pt2(options.model));
+  Runner runner(std::move(graph), options.threads);
+  Json summary;
+  SF_TRY(options.npz.empty() ? run_files(runner, summary) : run_rows(runner, summary));
+  if (options.profile) summary["steps"] = runner.profile_json();
+  if (options.json) {
+    print_line(summary.dump());
+    return {};
+  }
+  if (options.profile) print_profile(summary["steps"]);
+  std::printf("%zu runs on %s, %zu threads: mean %.3f ms, min %.3f ms\n", summary["runs"].get<size_t>(), options.engine.c_str(),
+              runner.threads(), summary["mean_ms"].get<double>(), summary["min_ms"].get<double>());
+  return {};
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Command& chosen) {
+  CLI::App* run = app.add_subcommand("run", "Run a model on an engine");
+  run->add_option("model", options.model, "A .pt2 file")->required();
+  run->add_option("--engine", options.engine, "Engine to run on: cpu")->capture_default_str();
+  run->add_option("--input", options.inputs, "An input as .npy, once for each input in order (tensors and numbers)")
+      ->allow_extra_args(false);
+  run->add_option("--output-dir", options.output_dir, "Folder for output_0.npy, output_1.npy, ...");
+  run->add_option("--npz", options.npz, "Inputs in0, in1, ... stacked over samples: row i of each is one call");
+  run->add_option("--npz-out", options.npz_out, "File for out0, out1, ... stacked over the rows");
+  run->add_option("--rows", options.rows, "Run only the first N rows of --npz");
+  run->add_option("--labels", options.labels, "Array of --npz with class numbers: prints the accuracy of out0's argmax");
+  run->add_option("--threads", options.threads, "Threads; 0 means one for each core")->capture_default_str();
+  run->add_option("--iterations", options.iterations, "Timed runs of each call")->capture_default_str();
+  run->add_option("--warmup", options.warmup, "Runs before the timed ones")->capture_default_str();
+  run->add_flag("--profile", options.profile, "Time spent in each op");
+  run->add_option("--disable-rule", options.disabled, "Rewrite rule to leave out, by name");
+  run->add_option("--stop-after", options.stop_after, "Apply at most N rewrites");
+  run->add_flag("--json", options.json, "One JSON object on stdout instead of text");
+  run->callback([&chosen] { chosen = run_command; });
+}
+
+}  // namespace sixfold::tools
