@@ -60,4 +60,12 @@ std::vector<std::string> rule_names() {
   return names;
 }
 
+const Rule* find_rule_by_name(std::string_view name) {
+  for (const auto* stages : {&canonical_stages(), &cpu_stages()})
+    for (const Stage& stage : *stages)
+      for (const Rule& rule : stage.rules)
+        if (rule.name == name) return &rule;
+  return nullptr;
+}
+
 }  // namespace sixfold

@@ -16,7 +16,8 @@ Status canonicalize(Graph& graph, const RewriteOptions& options = {}, PipelineRe
 // Canonical graph -> what the CPU kernels like best: "activations sit on the products before them".
 Status optimize_for_cpu(Graph& graph, const RewriteOptions& options = {}, PipelineReport* report = nullptr);
 
-// Names of all rules that can be switched off, besides the ATen overloads of canonicalization.
+// Rules that can be switched off, besides the ATen overloads of canonicalization; null for an unknown name.
 std::vector<std::string> rule_names();
+const Rule* find_rule_by_name(std::string_view name);
 
 }  // namespace sixfold
