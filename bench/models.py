@@ -1,95 +1,170 @@
 #!/usr/bin/env python3
-"""Latency of whole models on the CPU engine beside ONNX Runtime, in one run on one machine.
+"""Time whole models in fp32 side by side: sixfold's CPU engine and ONNX Runtime, same threads, same run.
 
-    bench/models.py [--sixfold build/release/sixfold] [--zoo .work/zoo] [--threads 2] [--rounds 5] [--only REGEX] [--json OUT]
+    python bench/models.py [--threads 2] [--rounds 5] [--only REGEX] [--json OUT]
 
-Each model of the zoo folder (test/zoo/make_zoo.py) is exported to ONNX from the same .pt2, both outputs are compared with the
-zoo's reference first (a wrong output is an error, not a time), then the two take turns: a round times each for about a second. A row
-is the median of the rounds' medians; the ratio is ours over theirs, so below 1 is faster.
+The models have well-known shapes and seeded weights and are made once, into .work/bench. Both programs must give eager
+torch's numbers (1e-4 of the largest) before either is timed. Rounds alternate between the two; a cell is the median over
+rounds of each round's mean, with the spread (largest minus smallest) behind it.
+The last row is what `sixfold show` takes on a file of about 240 MB: seconds, and the most memory it held.
 """
-import argparse, json, pathlib, re, statistics, subprocess, sys, tempfile, time, warnings
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
 
-warnings.filterwarnings("ignore")
 import numpy as np
 import onnxruntime
 import torch
 
-MODELS = ("rand_mobilenet_v2", "rand_resnet50", "rand_vit_tiny", "minilm_l6_v2")
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SIXFOLD = pathlib.Path(os.environ.get("SIXFOLD", ROOT / "build/release/sixfold")).resolve()
+MADE = ROOT / ".work/bench"
+sys.path.insert(0, str(ROOT / "test/zoo"))
+import archs
 
 
-def to_onnx(folder, out):
-    if not out.exists():
-        program = torch.export.load(folder / "model.pt2")
-        torch.onnx.export(program, dynamo=True, external_data=False, optimize=True, verbose=False).save(str(out))
-    return out
+def image():
+    return (torch.randn(1, 3, 224, 224),)
 
 
-def session(path, threads):
+def tokens():
+    return torch.randint(0, 30522, (1, 64)), torch.ones(1, 64)
+
+
+MODELS = {  # name: module, inputs
+    "mobilenet_v2": (archs.MobileNetV2, image),
+    "resnet50": (archs.resnet50, image),
+    "vit_tiny": (lambda: archs.ViT(d=192, heads=3, mlp=768), image),
+    "minilm_l6": (lambda: archs.Bert(seq=64), tokens),
+}
+SHOWN = (archs.DeepLabV3, image)  # 237 MB
+
+
+def make(name, module, inputs, onnx=True):
+    """The model's folder: model.pt2, model.onnx, in.npz and out.npz (eager torch's outputs)."""
+    folder = MADE / name
+    if (folder / "out.npz").exists():
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+    model, example = module().eval(), inputs()
+    torch.export.save(torch.export.export(model, example), folder / "model.pt2")
+    if onnx:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(model, example, folder / "model.onnx", dynamo=False)
+    np.savez(folder / "in.npz", **{f"in{i}": x.numpy()[None] for i, x in enumerate(example)})
+    with torch.no_grad():
+        out = model(*example)
+    np.savez(folder / "out.npz", out0=(out[0] if isinstance(out, (tuple, list)) else out).numpy()[None])
+    return folder
+
+
+def check(program, name, got, want):
+    worst = np.abs(got - want).max() / np.abs(want).max()
+    if not worst <= 1e-4:
+        raise SystemExit(f"{program} on {name}: outputs are {worst:.2g} of the largest away from torch's; not timed")
+
+
+def run_sixfold(folder, threads, iterations):
+    """Mean milliseconds of an inference, and its output."""
+    with tempfile.TemporaryDirectory() as out:
+        command = [SIXFOLD, "run", folder / "model.pt2", "--engine", "cpu", "--npz", folder / "in.npz", "--npz-out",
+                   f"{out}/out.npz", "--threads", threads, "--warmup", 3, "--iterations", iterations, "--json"]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"sixfold on {folder.name}: {done.stderr.strip()}")
+        return json.loads(done.stdout)["mean_ms"], np.load(f"{out}/out.npz")["out0"][0]
+
+
+def open_onnxruntime(folder, threads):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    options.add_session_config_entry("session.intra_op.allow_spinning", "1")
+    return onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
 
 
-def peer_round(peer, feed, seconds):
-    times, end = [], time.perf_counter() + seconds
-    while len(times) < 3 or time.perf_counter() < end:
+def run_onnxruntime(session, folder, iterations):
+    rows = np.load(folder / "in.npz")
+    feed = {x.name: rows[f"in{i}"][0] for i, x in enumerate(session.get_inputs())}
+    for _ in range(3):
+        out = session.run(None, feed)[0]
+    start = time.perf_counter()
+    for _ in range(iterations):
+        session.run(None, feed)
+    return (time.perf_counter() - start) / iterations * 1e3, out
+
+
+def summary(samples):
+    return {"ms": statistics.median(samples), "spread_ms": max(samples) - min(samples)}
+
+
+def bench(name, args):
+    folder = make(name, *MODELS[name])
+    want = np.load(folder / "out.npz")["out0"][0]
+    session = open_onnxruntime(folder, args.threads)
+    first, out = run_sixfold(folder, args.threads, 1)
+    check("sixfold", name, out, want)
+    check("onnxruntime", name, run_onnxruntime(session, folder, 1)[1], want)
+    iterations = max(5, min(200, int(1000 / max(first, 0.1))))  # about a second a round
+    ours, theirs = [], []
+    for _ in range(args.rounds):
+        ours.append(run_sixfold(folder, args.threads, iterations)[0])
+        theirs.append(run_onnxruntime(session, folder, iterations)[0])
+    row = {"sixfold": summary(ours), "onnxruntime": summary(theirs)}
+    row["ratio"] = row["sixfold"]["ms"] / row["onnxruntime"]["ms"]
+    return row
+
+
+def bench_show():
+    path = make("deeplabv3_resnet101", *SHOWN, onnx=False) / "model.pt2"
+    seconds, peaks = [], []
+    for _ in range(5):
         start = time.perf_counter()
-        peer.run(None, feed)
-        times.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(times)
+        process = subprocess.Popen([SIXFOLD, "show", path], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
+            raise SystemExit(f"sixfold show {path.name} failed")
+        seconds.append(time.perf_counter() - start)
+        peaks.append(usage.ru_maxrss / 1024)
+    return {"file_mb": path.stat().st_size / 1e6, "seconds": statistics.median(seconds), "peak_mb": max(peaks)}
 
 
-def our_round(sixfold, folder, threads, iterations, tmp):
-    done = subprocess.run([sixfold, "run", folder / "model.pt2", "--engine", "cpu", "--npz", folder / "eval.npz", "--rows", "1", "--threads", str(threads),
-                           "--warmup", "3", "--iterations", str(iterations), "--npz-out", tmp / "out.npz", "--json"], capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip())
-    return json.loads(done.stdout)["p50_ms"]
-
-
-def worst(got, want):
-    return float(np.abs(got - want).max() / max(1e-6, np.abs(want).max()))
-
-
-def compare(a, folder, tmp):
-    rows, ref = np.load(folder / "eval.npz"), np.load(folder / "ref.npz")
-    peer = session(to_onnx(folder, tmp / f"{folder.name}.onnx"), a.threads)
-    feed = {x.name: rows[f"in{i}"][0] for i, x in enumerate(peer.get_inputs())}
-    theirs = worst(peer.run(None, feed)[0], ref["out0"][0])
-    first = our_round(a.sixfold, folder, a.threads, 3, tmp)
-    ours = worst(np.load(tmp / "out.npz")["out0"][0], ref["out0"][0])
-    if max(ours, theirs) > 1e-3:
-        raise RuntimeError(f"outputs differ from the reference: ours {ours:.2g}, ONNX Runtime {theirs:.2g}")
-    iterations, pairs = max(3, int(1000 / first)), []
-    for _ in range(a.rounds):
-        pairs.append((our_round(a.sixfold, folder, a.threads, iterations, tmp), peer_round(peer, feed, 1.0)))
-    mine, other = (statistics.median(x) for x in zip(*pairs))
-    ratios = [x / y for x, y in pairs]
-    return {"sixfold_ms": mine, "onnxruntime_ms": other, "ratio": statistics.median(ratios), "ratio_min": min(ratios), "ratio_max": max(ratios)}
+def cpu_name():
+    found = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    return found[1] if found else platform.machine()
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--sixfold", type=pathlib.Path, default="build/release/sixfold")
-    p.add_argument("--zoo", type=pathlib.Path, default=".work/zoo")
-    p.add_argument("--threads", type=int, default=2)
-    p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--only", default="|".join(f"^{m}$" for m in MODELS))
-    p.add_argument("--json", type=pathlib.Path)
-    a = p.parse_args()
-    a.sixfold = a.sixfold.resolve()
-    folders = sorted(f.parent for f in a.zoo.glob("*/meta.json") if re.search(a.only, f.parent.name))
-    if not folders:
-        sys.exit(f"{a.zoo} has none of the models: make them with test/zoo/make_zoo.py")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--json", type=pathlib.Path)
+    args = parser.parse_args()
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    print(f"{cpu_name()}, {args.threads} threads, fp32; sixfold {commit}, onnxruntime {onnxruntime.__version__}\n")
+    print("| model | sixfold ms | onnxruntime ms | ratio |\n| --- | ---: | ---: | ---: |", flush=True)
     results = {}
-    print(f"ONNX Runtime {onnxruntime.__version__}, {a.threads} threads, median of {a.rounds} rounds")
-    print(f"{'model':28} {'sixfold ms':>11} {'ORT ms':>9} {'ratio':>7} {'min to max':>14}")
-    with tempfile.TemporaryDirectory() as tmp:
-        for folder in folders:
-            r = results[folder.name] = compare(a, folder, pathlib.Path(tmp))
-            print(f"{folder.name:28} {r['sixfold_ms']:11.2f} {r['onnxruntime_ms']:9.2f} {r['ratio']:7.2f} {r['ratio_min']:6.2f} to {r['ratio_max']:.2f}", flush=True)
-    if a.json:
-        a.json.write_text(json.dumps(results, indent=1))
+    for name in MODELS:
+        if re.search(args.only, name):
+            row = results[name] = bench(name, args)
+            cells = [f"{row[k]['ms']:.2f} ± {row[k]['spread_ms'] / 2:.2f}" for k in ("sixfold", "onnxruntime")]
+            print(f"| {name} | {cells[0]} | {cells[1]} | {row['ratio']:.2f} |", flush=True)
+    if re.search(args.only, "show"):
+        shown = results["show"] = bench_show()
+        print(f"\nsixfold show, {shown['file_mb']:.0f} MB: {shown['seconds']:.3f} s, {shown['peak_mb']:.0f} MB of memory at most")
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":
