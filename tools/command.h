@@ -15,6 +15,7 @@ namespace sixfold::tools {
 using Command = Status (*)();
 void add_run(CLI::App& app, Command& chosen);
 void add_show(CLI::App& app, Command& chosen);
+void add_ops(CLI::App& app, Command& chosen);
 
 // Writes the text to stdout at once, with a line end.
 void print_line(const std::string& text);

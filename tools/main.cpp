@@ -26,6 +26,7 @@ int run(int argc, char** argv) {
   Command chosen = nullptr;
   add_run(app, chosen);
   add_show(app, chosen);
+  add_ops(app, chosen);
   CLI11_PARSE(app, argc, argv);
   if (Status s = chosen(); !s.ok()) return report(s.error());
   if (std::fflush(stdout) != 0) return report(Error(Code::InvalidArgument, "standard output cannot be written"));

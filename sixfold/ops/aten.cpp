@@ -4,13 +4,21 @@
 
 namespace sixfold::aten {
 
+std::span<const Family> families() {
+  static const Family table[] = {
+      {"unary", unary_rules()},         {"binary", binary_rules()}, {"reduce", reduce_rules()}, {"norm", norm_rules()},
+      {"matmul", matmul_rules()},       {"conv", conv_rules()},     {"attention", attention_rules()},
+      {"rnn", rnn_rules()},             {"pool", pool_rules()},     {"image", image_rules()},   {"shape", shape_rules()},
+      {"index", index_rules()},         {"quantize", quantize_rules()},
+  };
+  return table;
+}
+
 const AtenRule* find_rule(std::string_view target) {
   static const auto* table = [] {
     auto* map = new std::unordered_map<std::string_view, const AtenRule*>;
-    for (const auto rules : {unary_rules(), binary_rules(), reduce_rules(), norm_rules(), matmul_rules(), conv_rules(),
-                             attention_rules(), rnn_rules(), pool_rules(), image_rules(), shape_rules(), index_rules(),
-                             quantize_rules()}) {
-      for (const AtenRule& rule : rules) {
+    for (const Family& family : families()) {
+      for (const AtenRule& rule : family.rules) {
         [[maybe_unused]] const bool fresh = map->emplace(rule.target, &rule).second;
         assert(fresh && "two families claim one overload");
       }

@@ -21,6 +21,12 @@ std::span<const AtenRule> shape_rules();      // ops/shape/aten.cpp
 std::span<const AtenRule> index_rules();      // ops/index/aten.cpp
 std::span<const AtenRule> quantize_rules();   // ops/quantize/aten.cpp
 
+struct Family {
+  const char* name;  // its folder under ops/
+  std::span<const AtenRule> rules;
+};
+std::span<const Family> families();
+
 // The rule for an overload, or null: an op that nobody registered.
 const AtenRule* find_rule(std::string_view target);
 
