@@ -29,6 +29,8 @@ std::string shortened(int64_t n) {
   return buffer;
 }
 
+std::string schema_text(const ImportInfo& info) { return cat(info.schema_major, ".", info.schema_minor); }
+
 Json leaves_json(const Graph& graph, const std::vector<Leaf>& leaves) {
   Json out = Json::array();
   for (const Leaf& leaf : leaves) {
@@ -141,7 +143,7 @@ void print_graph(const Graph& graph) {
 
 void print_person(const Graph& graph, const ImportInfo& info, const PipelineReport& report) {
   const Parameters p = count_parameters(graph);
-  std::printf("%s: .pt2, schema %s, torch %s, %s bytes\n", options.model.c_str(), info.schema_version.c_str(),
+  std::printf("%s: .pt2, schema %s, torch %s, %s bytes\n", options.model.c_str(), schema_text(info).c_str(),
               info.torch_version.c_str(), shortened(static_cast<int64_t>(info.file_bytes)).c_str());
   print_leaves("inputs", graph, graph.inputs);
   print_leaves("outputs", graph, graph.outputs);
@@ -187,8 +189,9 @@ Json to_json(const Graph& graph, const ImportInfo& info, const PipelineReport& r
   for (const auto& m : graph.mutations) mutated.push_back(graph.value(m.state).name);
   Json out{{"model", options.model},
            {"format", "pt2"},
-           {"schema_version", info.schema_version},
+           {"schema_version", schema_text(info)},
            {"torch_version", info.torch_version},
+           {"dialect", info.dialect},
            {"file_bytes", info.file_bytes},
            {"stage", options.stage},
            {"inputs", leaves_json(graph, graph.inputs)},
