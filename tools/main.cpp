@@ -1,6 +1,8 @@
 // sixfold: the command line. Exit 0 only when what was asked happened; otherwise one sentence on stderr.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <new>
 
 #include "tools/command.h"
@@ -14,6 +16,50 @@ void print_line(const std::string& text) {
 
 namespace {
 
+using Command = std::function<Status()>;
+
+void add_run(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* run = app.add_subcommand("run", "Run a model on an engine");
+  run->add_option("model", options->model, "A .pt2 file")->required();
+  run->add_option("--engine", options->engine, "Engine to run on: cpu")->capture_default_str();
+  run->add_option("--input", options->inputs, "An input as .npy, once for each input in order (tensors and numbers)")
+      ->allow_extra_args(false);
+  run->add_option("--output-dir", options->output_dir, "Folder for output_0.npy, output_1.npy, ...");
+  run->add_option("--npz", options->npz, "Inputs in0, in1, ... stacked over samples: row i of each is one call");
+  run->add_option("--npz-out", options->npz_out, "File for out0, out1, ... stacked over the rows");
+  run->add_option("--rows", options->rows, "Run only the first N rows of --npz");
+  run->add_option("--labels", options->labels, "Array of --npz with class numbers: prints the accuracy of out0's argmax");
+  run->add_option("--threads", options->threads, "Threads; 0 means one for each core")->capture_default_str();
+  run->add_option("--iterations", options->iterations, "Timed runs of each call")->capture_default_str();
+  run->add_option("--warmup", options->warmup, "Runs before the timed ones")->capture_default_str();
+  run->add_flag("--profile", options->profile, "Time spent in each op");
+  run->add_option("--disable-rule", options->disabled, "Rewrite rule to leave out, by name");
+  run->add_option("--stop-after", options->stop_after, "Apply at most N rewrites");
+  run->add_flag("--json", options->json, "One JSON object on stdout instead of text");
+  run->callback([=, &chosen] { chosen = [=] { return run_command(*options); }; });
+}
+
+void add_show(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<ShowOptions>();
+  CLI::App* show = app.add_subcommand("show", "Show a model: inputs, outputs, ops, costs, parameters, graph with source lines");
+  show->add_option("model", options->model, "A .pt2 file")->required();
+  show->add_option("--stage", options->stage, "Graph to show: imported (as in the file), canonical, or cpu (as the CPU engine runs it)")
+      ->capture_default_str();
+  show->add_flag("--summary", options->summary, "Leave out the graph");
+  show->add_flag("--text", options->text, "Only the graph, in the text form that reads back");
+  show->add_flag("--json", options->json, "One JSON object on stdout instead of text");
+  show->callback([=, &chosen] { chosen = [=] { return show_command(*options); }; });
+}
+
+void add_ops(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<OpsOptions>();
+  CLI::App* ops = app.add_subcommand("ops", "List the ATen overloads that are read, by family");
+  ops->add_flag("--markdown", options->markdown, "The page docs/ops.md");
+  ops->add_flag("--json", options->json, "One JSON object on stdout instead of text");
+  ops->callback([=, &chosen] { chosen = [=] { return ops_command(*options); }; });
+}
+
 int report(const Error& error) {
   std::fprintf(stderr, "sixfold: %s\n", error.message().c_str());
   return error.code() == Code::InvalidArgument ? 2 : 1;
@@ -23,7 +69,7 @@ int run(int argc, char** argv) {
   CLI::App app{"sixfold: PyTorch models (.pt2, saved with torch.export.save) to Qualcomm NPUs, and what they do there", "sixfold"};
   app.set_version_flag("--version", "sixfold " SIXFOLD_VERSION);
   app.require_subcommand(1);
-  Command chosen = nullptr;
+  Command chosen;
   add_run(app, chosen);
   add_show(app, chosen);
   add_ops(app, chosen);

@@ -1,5 +1,4 @@
 // sixfold ops: the op tables, for people (docs/ops.md is its --markdown) and programs.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -11,9 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct OpsOptions {
-  bool json = false, markdown = false;
-} options;
+OpsOptions options;
 
 const char* layout_text(Layout layout) {
   switch (layout) {
@@ -51,7 +48,7 @@ void print_markdown() {
   }
 }
 
-Status ops_command() {
+Status run_it() {
   if (options.markdown) {
     print_markdown();
     return {};
@@ -73,11 +70,9 @@ Status ops_command() {
 
 }  // namespace
 
-void add_ops(CLI::App& app, Command& chosen) {
-  CLI::App* ops = app.add_subcommand("ops", "List the ATen overloads that are read, by family");
-  ops->add_flag("--markdown", options.markdown, "The page docs/ops.md");
-  ops->add_flag("--json", options.json, "One JSON object on stdout instead of text");
-  ops->callback([&chosen] { chosen = ops_command; });
+Status ops_command(const OpsOptions& given) {
+  options = given;
+  return run_it();
 }
 
 }  // namespace sixfold::tools

@@ -1,5 +1,4 @@
 // sixfold run: executes a model on an engine and writes what it gives.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -18,15 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-struct RunOptions {
-  std::string model, engine = "cpu";
-  std::vector<std::string> inputs;
-  std::string output_dir, npz, npz_out, labels;
-  size_t rows = 0, threads = 0, iterations = 1, warmup = 0;
-  bool json = false, profile = false;
-  std::vector<std::string> disabled;
-  size_t stop_after = SIZE_MAX;
-} options;
+RunOptions options;
 
 // numpy has no bf16: such outputs are written as f32, which holds every one of their values.
 Tensor for_numpy(const Tensor& t) {
@@ -292,7 +283,7 @@ Status run_rows(Runner& runner, Json& summary) {
   return {};
 }
 
-Status run_command() {
+Status run_it() {
   if (options.engine != "cpu")
     return invalid_argument("engine ", options.engine, " is not known: the engine of this build is cpu");
   if (!options.npz.empty() && !options.inputs.empty()) return invalid_argument("--input and --npz exclude each other");
@@ -314,25 +305,9 @@ Status run_command() {
 
 }  // namespace
 
-void add_run(CLI::App& app, Command& chosen) {
-  CLI::App* run = app.add_subcommand("run", "Run a model on an engine");
-  run->add_option("model", options.model, "A .pt2 file")->required();
-  run->add_option("--engine", options.engine, "Engine to run on: cpu")->capture_default_str();
-  run->add_option("--input", options.inputs, "An input as .npy, once for each input in order (tensors and numbers)")
-      ->allow_extra_args(false);
-  run->add_option("--output-dir", options.output_dir, "Folder for output_0.npy, output_1.npy, ...");
-  run->add_option("--npz", options.npz, "Inputs in0, in1, ... stacked over samples: row i of each is one call");
-  run->add_option("--npz-out", options.npz_out, "File for out0, out1, ... stacked over the rows");
-  run->add_option("--rows", options.rows, "Run only the first N rows of --npz");
-  run->add_option("--labels", options.labels, "Array of --npz with class numbers: prints the accuracy of out0's argmax");
-  run->add_option("--threads", options.threads, "Threads; 0 means one for each core")->capture_default_str();
-  run->add_option("--iterations", options.iterations, "Timed runs of each call")->capture_default_str();
-  run->add_option("--warmup", options.warmup, "Runs before the timed ones")->capture_default_str();
-  run->add_flag("--profile", options.profile, "Time spent in each op");
-  run->add_option("--disable-rule", options.disabled, "Rewrite rule to leave out, by name");
-  run->add_option("--stop-after", options.stop_after, "Apply at most N rewrites");
-  run->add_flag("--json", options.json, "One JSON object on stdout instead of text");
-  run->callback([&chosen] { chosen = run_command; });
+Status run_command(const RunOptions& given) {
+  options = given;
+  return run_it();
 }
 
 }  // namespace sixfold::tools

@@ -1,5 +1,4 @@
 // sixfold show: a model so that a person understands it, or as JSON for programs.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -15,10 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct ShowOptions {
-  std::string model, stage = "canonical";
-  bool json = false, text = false, summary = false;
-} options;
+ShowOptions options;
 
 std::string shortened(int64_t n) {
   char buffer[32];
@@ -205,7 +201,7 @@ Json to_json(const Graph& graph, const ImportInfo& info, const PipelineReport& r
   return out;
 }
 
-Status show_command() {
+Status run_it() {
   if (options.stage != "imported" && options.stage != "canonical" && options.stage != "cpu")
     return invalid_argument("stage ", options.stage, " is not known: imported, canonical or cpu");
   ImportInfo info;
@@ -227,15 +223,9 @@ Status show_command() {
 
 }  // namespace
 
-void add_show(CLI::App& app, Command& chosen) {
-  CLI::App* show = app.add_subcommand("show", "Show a model: inputs, outputs, ops, costs, parameters, graph with source lines");
-  show->add_option("model", options.model, "A .pt2 file")->required();
-  show->add_option("--stage", options.stage, "Graph to show: imported (as in the file), canonical, or cpu (as the CPU engine runs it)")
-      ->capture_default_str();
-  show->add_flag("--summary", options.summary, "Leave out the graph");
-  show->add_flag("--text", options.text, "Only the graph, in the text form that reads back");
-  show->add_flag("--json", options.json, "One JSON object on stdout instead of text");
-  show->callback([&chosen] { chosen = show_command; });
+Status show_command(const ShowOptions& given) {
+  options = given;
+  return run_it();
 }
 
 }  // namespace sixfold::tools
