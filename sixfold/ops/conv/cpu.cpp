@@ -93,7 +93,7 @@ KernelResult convolution(const KernelCall& call) {
     const auto op = find_op(name);
     if (!op) return unsupported("activation ", name);
     conv.activation_op = *op;
-    SF_ASSIGN(conv.activation_params, unary_params(*op, call.attrs));
+    conv.activation_params = unary_params(*op, call.attrs);
     SF_ASSIGN(conv.activation, activation_f32(call.attrs));
   }
   if (shape.is_pointwise() && !conv.residual && shape.batch * shape.in_points() <= kSkinnyRows && !conv.row_major_in &&

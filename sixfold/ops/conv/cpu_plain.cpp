@@ -121,7 +121,7 @@ KernelResult make_plain_conv(const KernelCall& call, const ConvShape& shape) {
     const auto op = find_op(activation);
     if (!op || !is_float(call.in[0].dtype)) return unsupported("activation ", activation, " on ", call.in[0].dtype);
     p.activation = *op;
-    SF_ASSIGN(p.params, unary_params(*op, call.attrs));
+    p.params = unary_params(*op, call.attrs);
   }
   switch (call.in[0].dtype) {
     case DType::f32: return make_typed<float>(std::move(p));

@@ -179,7 +179,7 @@ KernelResult linear(const KernelCall& call) {
     const auto op = find_op(name);
     if (!op || !is_float(x.dtype)) return unsupported("activation ", name, " on ", x.dtype);
     activation = *op;
-    SF_ASSIGN(params, unary_params(*op, call.attrs));
+    params = unary_params(*op, call.attrs);
   }
   if (x.dtype != DType::f32) return make_plain(x.dtype, std::move(p), activation, params);
   SF_ASSIGN(const UnaryF32 function, activation_f32(call.attrs));
