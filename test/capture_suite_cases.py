@@ -10,7 +10,8 @@ stood in for. REGEX is searched in "<kind>/<test>". case_folder.py says what a f
 """
 import argparse, importlib, importlib.abc, importlib.machinery, inspect, itertools, pathlib, re, sys, types, unittest, unittest.mock
 
-from case_folder import Cases, torch
+import _pytest.outcomes
+from case_folder import Cases, OpCall, torch
 
 
 
@@ -54,6 +55,9 @@ class Entry:
         self.take = take
 
     def __getitem__(self, _):  # Pipeline[input_type](...)
+        return self
+
+    def __or__(self, _):  # in annotations
         return self
 
     def __call__(self, *args, **kwargs):
@@ -116,13 +120,10 @@ class Suites:
         torch.manual_seed(0)
         try:
             function()
-        except unittest.SkipTest:
+        except (unittest.SkipTest, _pytest.outcomes.OutcomeException):
             pass
         except Exception as error:
             self.errors.append(f"{kind}/{test}: {type(error).__name__}: {str(error).splitlines()[0][:160] if str(error) else ''}")
-        except BaseException as error:  # pytest.skip and pytest.fail
-            if type(error).__module__ not in ("_pytest.outcomes", "pytest"):
-                raise
 
     # -- finding tests
     def modules(self, package):
@@ -147,8 +148,13 @@ class Suites:
                     if not re.search(skip, test):
                         self.run(kind, f"{short}.{test.removeprefix('test_')}", lambda: self.unit(value(test), test))
             elif name.startswith("test_") and inspect.isfunction(value) and not re.search(skip, name):
-                for ids, arguments in self.parameters(value, given):
+                for ids, arguments in self.parameters(value, given, vars(module)):
                     self.run(kind, ".".join([short, name.removeprefix("test_"), *ids]), lambda: value(**arguments))
+            elif name.startswith("Test") and isinstance(value, type) and value.__module__ == module.__name__:
+                for test in [t for t in dir(value) if t.startswith("test") and not re.search(skip, t)]:
+                    for ids, arguments in self.parameters(getattr(value, test), given, {**vars(module), **vars(value)}):
+                        arguments["self"] = value()
+                        self.run(kind, ".".join([short, test.removeprefix("test").strip("_"), *ids]), lambda: getattr(value, test)(**arguments))
 
     @staticmethod
     def unit(case, test):
@@ -156,8 +162,8 @@ class Suites:
         getattr(case, test)()
 
     @staticmethod
-    def parameters(function, given):
-        """The product of a function's pytest parametrize marks; other arguments are fixtures."""
+    def parameters(function, given, fixtures):
+        """The product of a function's pytest parametrize marks and of the parameters of the fixtures that it asks for."""
         axes = []
         for mark in getattr(function, "pytestmark", []):
             if mark.name == "parametrize":
@@ -168,6 +174,10 @@ class Suites:
                     rows.append((str(getattr(row, "id", None) or i), dict(zip(names, values))))
                 axes.append(rows)
         asked = inspect.signature(function).parameters
+        for name in asked:
+            values = getattr(getattr(fixtures.get(name), "_fixture_function_marker", None), "params", None)
+            if values:
+                axes.append([(str(v), {name: v}) for v in values])
         for combination in itertools.product(*reversed(axes)):
             arguments = {k: v for _, row in combination for k, v in row.items()}
             arguments.update({n: given(n) for n, p in asked.items() if n not in arguments and p.default is p.empty})
@@ -199,7 +209,180 @@ def xnnpack(s):
     s.run_package("xnnpack", "backends/xnnpack/test/ops")
 
 
-SUITES = (portable, xnnpack)
+def arm(s):
+    """Pipelines for other targets than TOSA repeat the same modules."""
+    entry = lambda: Entry(s.take)
+    sys.meta_path.insert(0, StandIns({"tosa_serializer": {}, "tosa": {}, "ethosu": {}, "conftest": {},
+                                      "executorch.backends.arm.test.tester.test_pipeline": {"*": entry},
+                                      "executorch.backends.arm.test.tester.arm_tester": {"ArmTester": entry()},
+                                      "executorch.backends.arm.test.runner_utils": {}}))
+    s.run_package("arm", "backends/arm/test/ops", skip=r"_u[568]5_|_vgf_")
+
+
+def cortex_m(s):
+    from executorch.backends.cortex_m.test import tester  # stand-ins of arm() serve it too
+
+    tester.CortexMTester = Entry(s.take)
+
+    def row(case):
+        case = case() if callable(case) else case
+        inputs = case.get_example_inputs() if hasattr(case, "get_example_inputs") else case.example_inputs
+        s.take(case.model, inputs() if callable(inputs) else inputs)
+
+    for module in s.modules("backends/cortex_m/test/ops"):
+        for name, value in list(vars(module).items()):
+            if isinstance(value, dict) and name.startswith("test_cases"):
+                for test, case in value.items():
+                    s.run("cortex_m", f"{module.__name__.rsplit('_', 1)[-1]}.{name}.{test}", lambda: row(case))
+
+
+def samsung(s):
+    sys.meta_path.insert(0, StandIns({"executorch.backends.samsung.python": {}, "executorch.backends.samsung.serialization": {},
+                                      "executorch.backends.samsung.quantizer": {}, "executorch.backends.samsung.test.utils": {},
+                                      "executorch.backends.samsung.test.tester": {"SamsungTester": Entry(s.take)}}))
+    s.run_package("samsung", "backends/samsung/test/ops")
+
+
+def openvino(s):
+    sys.meta_path.insert(0, StandIns({"openvino": {}, "nncf": {}}))
+    from executorch.backends.openvino.tests.ops import base_openvino_op_test as base
+
+    base.BaseOpenvinoOpTest.execute_layer_test = lambda self, module, sample_inputs, *_, **__: s.take(module, sample_inputs)
+    s.run_package("openvino", "backends/openvino/tests/ops")
+
+
+def vulkan(s):
+    from executorch.backends.vulkan.test import test_vulkan_delegate as suite
+
+    def lower(self, model, sample_inputs, *_, dynamic_shapes=None, test_inputs=None, **__):
+        s.take(model, sample_inputs, dynamic_shapes, test_inputs or ())
+
+    suite.TestVulkanBackend.lower_module_and_test_output = lower
+    suite.lower_module = lambda model, sample_inputs, dynamic_shapes=None: s.take(model, sample_inputs, dynamic_shapes) and Chain()
+    suite.quantize_and_lower_module = lambda model, sample_inputs, *_, dynamic_shapes=None: suite.lower_module(model, sample_inputs, dynamic_shapes)
+    s.run_module("vulkan", suite)
+
+
+def vulkan_table(s):
+    """backends/vulkan/test/op_tests/cases.py: an ATen op and rows of its arguments, where a shape stands for a tensor."""
+    from executorch.backends.vulkan.test.op_tests.cases import test_suites
+
+    dtypes = {"at::kFloat": torch.float32, "at::kHalf": torch.float16, "at::kInt": torch.int32, "at::kLong": torch.int64,
+              "at::kBool": torch.bool, "at::kChar": torch.int8, "at::kByte": torch.uint8}
+
+    def tensor(suite, arg, shape, dtype):
+        if isinstance(shape, list):
+            return torch.tensor(shape, dtype=torch.int32)
+        shape = (shape,) if isinstance(shape, int) else shape
+        dtype = dtypes[suite.arg_dtype[arg]] if arg in suite.arg_dtype else dtype
+        make = suite.arg_data_gen_fn.get(arg, suite.data_gen)
+        low, high = suite.arg_data_range.get(arg, suite.data_range)
+        if make == "make_seq_tensor":
+            return (torch.arange(torch.Size(shape).numel()) + 1).reshape(shape).to(dtype)
+        if make == "make_casted_randint_tensor" or dtype in (torch.int32, torch.int64, torch.int8):
+            return torch.randint(1, 20, shape).to(dtype)
+        return torch.rand(shape) > 0.5 if dtype is torch.bool else (torch.rand(shape) * (high - low) + low).to(dtype)
+
+    def row(op, suite, values, dtype):
+        given = {}
+        for arg, value in zip(op._schema.arguments, values):
+            kind = str(arg.type)
+            if kind in ("Tensor", "Optional[Tensor]") and value is not None:
+                value = tensor(suite, arg.name, value, dtype)
+            elif kind in ("List[Tensor]", "List[Optional[Tensor]]"):
+                value = [None if v is None else tensor(suite, arg.name, v, dtype) for v in value]
+            elif isinstance(value, str):
+                value = {"at::kFloat": torch.float32, "at::kHalf": torch.float16, "at::kInt": torch.int32}.get(value, value)
+            given[arg.name] = (arg.kwarg_only, value)
+        call = OpCall(op, *(v for k, v in given.values() if not k), **{n: v for n, (k, v) in given.items() if k})
+        s.take(call, call.inputs)
+
+    for name, table in test_suites.items():
+        op = torch.ops
+        for part in name.split("."):
+            op = getattr(op, part)
+        for suite in table if isinstance(table, list) else [table]:
+            for dtype in suite.dtypes:
+                for values in suite.input_cases:
+                    s.run("vulkan_table", f"{name}.{dtype[5:].lower()}", lambda: row(op, suite, values, dtypes[dtype]))
+
+
+def webgpu(s):
+    """backends/webgpu/test/op_tests: a module factory and rows of its arguments and inputs."""
+    from executorch.backends.webgpu.test.op_tests import generate_op_tests as made
+
+    def row(suite, case):
+        build = lambda specs: (torch.manual_seed(0), tuple(made._materialize(x) for x in specs))[1]
+        module = suite.module_factory(**case.construct)
+        inputs = build(case.inputs)
+        if case.export_inputs is None:
+            s.take(module, inputs, case.dynamic_shapes)
+        else:
+            s.take(module, build(case.export_inputs), case.dynamic_shapes, [inputs])
+
+    for name, suite in made.op_test_registry.items():
+        for i, case in enumerate(suite.cases):
+            if not case.heavy:
+                s.run("webgpu", f"{name}.{case.name or i}", lambda: row(suite, case))
+
+
+def mlx(s):
+    sys.meta_path.insert(0, StandIns({"executorch.backends.mlx.serialization": {}, "executorch.backends.mlx.partitioner": {},
+                                      "executorch.backends.mlx.preprocess": {}, "executorch.backends.mlx.ops": {},
+                                      "executorch.backends.mlx.builder": {}, "executorch.backends.mlx._generated": {}, "torchtune": {}}))
+    from executorch.backends.mlx.test import test_ops, test_utils
+
+    def row(case):
+        case._set_seed()
+        module, inputs, shapes = case.create_model(), case.create_inputs(), case.get_dynamic_shapes()
+        s.take(module, inputs, shapes, [case.create_test_inputs()] if shapes else ())
+
+    for name in list(test_utils._TEST_REGISTRY):
+        try:
+            cls = test_utils._TEST_REGISTRY[name]
+            configs = cls.get_test_configs() if hasattr(cls, "get_test_configs") else [cls()]
+        except Exception as error:
+            s.errors.append(f"mlx/{name}: {error}")
+            continue
+        for case in configs:
+            s.run("mlx", case.name, lambda: row(case))
+
+
+def nxp(s):
+    sys.meta_path.insert(0, StandIns({"eiq_neutron_sdk": {}, "pytest_mock": {}, "polars": {}, "model_explorer": {}, "executorch.backends.nxp.backend.neutron_target_spec": {},
+                                      "executorch.backends.nxp.tests.config_importer": {},
+                                      "executorch.backends.nxp.tests.outputs_dir_importer": {}}))
+    from executorch.backends.nxp.tests import executorch_pipeline as pipeline, nsys_testing
+
+    def take(model, input_spec, *_, **__):
+        rows = [x if hasattr(x, "shape") else pipeline.ModelInputSpec(x) for x in pipeline.to_model_input_spec(input_spec)]
+        inputs = tuple((torch.rand(x.shape) * 4 - 2).to(x.dtype if isinstance(x.dtype, torch.dtype) else torch.float32) for x in rows)
+        s.take(model, inputs)
+        return Chain()
+
+    for name in ("to_quantized_edge_program", "to_quantized_executorch_program", "to_edge_program"):
+        setattr(pipeline, name, take)
+    nsys_testing.lower_run_compare = nsys_testing.lower_run_compare_ptq_qat = take
+    s.run_package("nxp", "backends/nxp/tests/ir/converter/node_converter", given=lambda name: False if name == "use_qat" else unittest.mock.MagicMock())
+
+
+def qnn_rework(s):
+    """The newer of Qualcomm's own suites: each module class carries its tests as static methods."""
+    from executorch.backends.qualcomm.tests.rework import conftest
+
+    conftest.export_and_verify = lambda module, inputs, **_: s.take(module, inputs)
+    for part in ("op", "pattern"):
+        try:
+            file = importlib.import_module(f"executorch.backends.qualcomm.tests.rework.src.{part}")
+        except Exception as error:
+            s.errors.append(f"qnn_rework/{part}: {type(error).__name__}: {error}")
+            continue
+        for cls in [c for c in vars(file).values() if isinstance(c, type) and c.__module__ == file.__name__]:
+            for name in [n for n in vars(cls) if n.startswith("test")]:
+                s.run("qnn_rework", f"{part}.{cls.__name__}.{name}", lambda: getattr(cls, name)(unittest.mock.MagicMock(), {}))
+
+
+SUITES = (portable, xnnpack, vulkan, vulkan_table, webgpu, mlx, openvino, samsung, qnn_rework, arm, cortex_m, nxp)
 
 
 def main():
@@ -213,9 +396,9 @@ def main():
             suite(s)
         except Exception as error:
             s.errors.append(f"{suite.__name__}: {type(error).__name__}: {str(error)[:160]}")
-    s.cases.close()
-    (args.out / "raised.txt").write_text("\n".join(s.errors) + "\n")
-    print(f"tests and files that raised outside a case: {len(s.errors)} (raised.txt)")
+        counts = s.cases.close()  # after each suite, in case a later one takes the process down
+        (args.out / "raised.txt").write_text("\n".join(s.errors) + "\n")
+    print(f"{counts}; {len(s.errors)} tests or files raised outside a case (raised.txt)")
 
 
 if __name__ == "__main__":

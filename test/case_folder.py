@@ -21,6 +21,9 @@ NPY = {torch.float16, torch.float32, torch.float64, torch.int8, torch.int16, tor
        torch.uint16, torch.uint32, torch.uint64, torch.bool}
 
 
+FOREIGN = {"mlx", "et_vk", "tosa", "arm", "cortex_m", "neutron", "coreml", "llama", "dim_order_ops"}
+
+
 class Refused(Exception):
     pass
 
@@ -47,6 +50,12 @@ def same(a, b):
                                     for x, y in zip(a, b))
 
 
+def nodes(program):
+    """call_function nodes, those inside higher-order ops too"""
+    graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+    return [x for g in graphs for x in g.nodes if x.op == "call_function"]
+
+
 def fresh(value):
     """One tensor given twice would be exported as one input, and an op that writes its input must not spoil the next run."""
     return pytree.tree_map_only(torch.Tensor, lambda t: t.detach().clone(), value)
@@ -63,6 +72,21 @@ class AsTuple(torch.nn.Module):
         return tuple(self.module(*args, **kwargs))
 
 
+class OpCall(torch.nn.Module):
+    """function(*args, **kwargs) as a module: tensors of the arguments are its inputs (`inputs`), the rest is baked in."""
+
+    def __init__(self, function, *args, **kwargs):
+        super().__init__()
+        leaves, self.spec = pytree.tree_flatten((list(args), kwargs))
+        self.function, self.fixed = function, [None if isinstance(x, torch.Tensor) else (x,) for x in leaves]
+        self.inputs = tuple(x for x in leaves if isinstance(x, torch.Tensor))
+
+    def forward(self, *inputs):
+        given = iter(inputs)
+        args, kwargs = pytree.tree_unflatten([next(given) if x is None else x[0] for x in self.fixed], self.spec)
+        return self.function(*args, **kwargs)
+
+
 class Cases:
     def __init__(self, out, max_elements=3_000_000, seconds=120):
         self.out, self.max_elements, self.seconds = pathlib.Path(out), max_elements, seconds
@@ -74,8 +98,8 @@ class Cases:
         """`more_inputs` are further inputs, usually of other sizes, for the same program: each becomes a case of its own.
         `prepare` maps the exported program to the one that is saved; `check` raises Refused for a program that is not wanted."""
         test = re.sub(r"[^A-Za-z0-9_.=-]+", "_", test).strip("_")[:150]
-        old = signal.signal(signal.SIGALRM, self._late)
-        signal.alarm(self.seconds)
+        old = signal.signal(signal.SIGPROF, self._late)  # processor time: the machine may be busy
+        signal.setitimer(signal.ITIMER_PROF, self.seconds)
         try:
             self._add(kind, test, module, inputs, kwargs or {}, dynamic_shapes, more_inputs, atol, rtol, prepare, check, strict)
         except Refused as error:
@@ -86,8 +110,8 @@ class Cases:
             text = str(error).strip().splitlines() or [""]
             self._refuse(kind, test, "not exportable", f"{type(error).__name__}: {text[0][:160]}")
         finally:
-            signal.alarm(0)
-            signal.signal(signal.SIGALRM, old)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.signal(signal.SIGPROF, old)
         if sys.stderr.isatty():
             print(f"\r{sum(self.captured.values())} cases", end="", file=sys.stderr, flush=True)
 
@@ -113,6 +137,9 @@ class Cases:
         if prepare:
             program = prepare(program)
             eager = program.module()
+        for name in {str(x.target) for x in nodes(program)}:
+            if name.split(".")[0] in FOREIGN:
+                raise Refused("op of another backend")
         if check:
             check(program)
         wrote = None
@@ -133,8 +160,7 @@ class Cases:
             self.count[kind, test] += 1
             wrote = self._write(self.out / kind / (test if n == 0 else f"{test}.{n}"), program, wrote, feed, want,
                                 {"test": test, "index": n, "kind": kind, "atol": atol, "rtol": rtol, "quant": None, "lower": {},
-                                 "ops": sorted({str(x.target) for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)
-                                                for x in m.graph.nodes if x.op == "call_function"})})
+                                 "ops": sorted({str(x.target) for x in nodes(program)})})
             self.captured[kind] += 1
 
     @staticmethod
@@ -168,4 +194,4 @@ class Cases:
         (self.out / "refused.txt").write_text("\n".join(self.reasons) + "\n")
         kinds = ", ".join(f"{n} {k}" for k, n in sorted(self.captured.items()))
         refused = ", ".join(f"{n} {k}" for k, n in self.refused.most_common())
-        print(f"captured {sum(self.captured.values())} ({kinds}); left out {sum(self.refused.values())} ({refused})")
+        return f"captured {sum(self.captured.values())} ({kinds}); left out {sum(self.refused.values())} ({refused})"

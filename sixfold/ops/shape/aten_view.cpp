@@ -187,18 +187,6 @@ Match broadcast_tensors(Call& call) {
   return call.results(out);
 }
 
-Match channel_shuffle(Call& call) {
-  const ValueId x = call.tensor("self");
-  const int64_t groups = call.integer("groups");
-  const Dims dims = call.dims_of(x);
-  if (!ok(call)) return stop(call);
-  if (dims.size() < 3 || groups < 1) return invalid_model("channel_shuffle of ", dims, " in ", groups, " groups");
-  Dims split = dims;
-  split[1] = floordiv(dims[1], Dim(groups));
-  split.insert(split.begin() + 1, Dim(groups));
-  return call.result(call.reshape(move_axis(call, call.reshape(x, split), 1, 2), dims));
-}
-
 constexpr AtenRule kRules[] = {
     {"aten.alias.default", same},
     {"aten.alias_copy.default", same},
@@ -265,7 +253,6 @@ constexpr AtenRule kRules[] = {
     {"aten.atleast_1d.Sequence", atleast_each<1>},
     {"aten.atleast_2d.Sequence", atleast_each<2>},
     {"aten.atleast_3d.Sequence", atleast_each<3>},
-    {"aten.channel_shuffle.default", channel_shuffle},
 };
 
 }  // namespace

@@ -1,0 +1,17 @@
+#include <vector>
+
+#include "sixfold/ops/elementwise.h"
+
+namespace sixfold::aten {
+
+std::span<const AtenRule> binary_rules() {
+  static const std::vector<AtenRule> all = [] {
+    std::vector<AtenRule> rules;
+    for (const auto part : {arithmetic_rules(), logic_rules(), binary_function_rules()})
+      rules.insert(rules.end(), part.begin(), part.end());
+    return rules;
+  }();
+  return all;
+}
+
+}  // namespace sixfold::aten

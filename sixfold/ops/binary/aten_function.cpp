@@ -1,0 +1,105 @@
+#include <limits>
+#include <numbers>
+
+#include "sixfold/ops/elementwise.h"
+
+namespace sixfold::aten {
+namespace {
+
+// x log(y), 0 where x is 0 and y not NaN
+template <Op log>
+Match xlogy(Call& call) {
+  const Operands2 x = promoted_float(call);
+  Formula f{call};
+  const ValueId product = f.mul(x.a, f.un(log, x.b));
+  const ValueId zero = f.both(f.cmp(Op::eq, x.a, 0), f.un(Op::logical_not, f.un(Op::isnan, x.b)));
+  return call.result(f.where(zero, f.num(0, x.a), product));
+}
+
+// sqrt(a^2 + b^2); the squares of floats do not overflow in double.
+Match hypot(Call& call) {
+  const Operands2 x = promoted_float(call);
+  Formula f{call};
+  const ValueId a = call.to(x.a, DType::f64), b = call.to(x.b, DType::f64);
+  return call.result(call.to(f.un(Op::sqrt, f.add(f.mul(a, a), f.mul(b, b))), x.dtype));
+}
+
+// max(a, b) + log(1 + e^-|a - b|). Equal infinities have no difference: they are the result.
+template <Op exponential>
+Match logaddexp(Call& call) {
+  const Operands2 x = promoted_float(call);
+  Formula f{call};
+  const ValueId gap = f.un(exponential, f.un(Op::neg, f.un(Op::abs, f.sub(x.a, x.b))));
+  ValueId tail = f.un(Op::log1p, gap);
+  if (exponential == Op::exp2) tail = f.mul(tail, std::numbers::log2e);
+  const ValueId sum = f.add(call.op(Op::maximum, {x.a, x.b}), tail);
+  const ValueId same = f.both(f.un(Op::isinf, x.a), call.op(Op::eq, {x.a, x.b}));
+  return call.result(f.where(same, x.a, sum));
+}
+
+// |a| with the sign of b, which a reciprocal reads even from -0
+Match copysign(Call& call) {
+  const Operands2 x = promoted_float(call);
+  Formula f{call};
+  const ValueId negative = f.where(f.cmp(Op::eq, x.b, 0), f.cmp(Op::lt, f.un(Op::reciprocal, x.b), 0), f.cmp(Op::lt, x.b, 0));
+  const ValueId size = f.un(Op::abs, x.a);
+  return call.result(f.where(negative, f.un(Op::neg, size), size));
+}
+
+// 0 below zero, 1 above, values at zero
+Match heaviside(Call& call) {
+  const Operands2 x = promoted(call, "self", "values");
+  const ValueId zero = call.patch.scalar(int64_t{0}, x.dtype);
+  const ValueId step = call.to(call.op(Op::gt, {x.a, zero}), x.dtype);
+  return call.result(call.op(Op::where, {call.op(Op::eq, {x.a, zero}), x.b, step}));
+}
+
+// As minimum and maximum, but a NaN gives way to the other operand.
+template <Op op>
+Match number_wins(Call& call) {
+  const Operands2 x = promoted(call);
+  Formula f{call};
+  const ValueId y = call.op(op, {x.a, x.b});
+  if (!is_float(x.dtype)) return call.result(y);
+  return call.result(f.where(f.un(Op::isnan, x.a), x.b, f.where(f.un(Op::isnan, x.b), x.a, y)));
+}
+
+// self * 2^other
+Match ldexp(Call& call) {
+  const Operands2 x = promoted_float(call);
+  return call.result(call.op(Op::mul, {x.a, call.op(Op::exp2, {x.b})}));
+}
+
+Match no_kernel(Call& call) { return call.unsupported("no kernel for this function"); }
+
+constexpr AtenRule kRules[] = {
+    {"aten.xlogy.Tensor", xlogy<Op::log>},
+    {"aten.xlogy.Scalar_Self", xlogy<Op::log>},
+    {"aten.xlogy.Scalar_Other", xlogy<Op::log>},
+    {"aten.special_xlogy.default", xlogy<Op::log>},
+    {"aten.special_xlogy.self_scalar", xlogy<Op::log>},
+    {"aten.special_xlogy.other_scalar", xlogy<Op::log>},
+    {"aten.special_xlog1py.default", xlogy<Op::log1p>},
+    {"aten.special_xlog1py.self_scalar", xlogy<Op::log1p>},
+    {"aten.special_xlog1py.other_scalar", xlogy<Op::log1p>},
+    {"aten.hypot.default", hypot},
+    {"aten.logaddexp.default", logaddexp<Op::exp>},
+    {"aten.logaddexp2.default", logaddexp<Op::exp2>},
+    {"aten.copysign.Tensor", copysign},
+    {"aten.copysign.Scalar", copysign},
+    {"aten.heaviside.default", heaviside},
+    {"aten.fmin.default", number_wins<Op::minimum>},
+    {"aten.fmax.default", number_wins<Op::maximum>},
+    {"aten.ldexp.Tensor", ldexp},
+    {"aten.gcd.default", no_kernel},
+    {"aten.lcm.default", no_kernel},
+    {"aten.nextafter.default", no_kernel},
+    {"aten.igamma.default", no_kernel},
+    {"aten.igammac.default", no_kernel},
+};
+
+}  // namespace
+
+std::span<const AtenRule> binary_function_rules() { return kRules; }
+
+}  // namespace sixfold::aten

@@ -1,0 +1,368 @@
+// f32 convolution by oneDNN, channels-last inside.
+//
+// The output is cut into images x blocks of rows x blocks of channels; each cut is one primitive call on one thread.
+// A block of rows is a smaller convolution: it reads its rows and their halo, and only the first and last block see
+// the padding, so that a handful of primitives serves all tasks. A block of channels writes to a dense tile, which is
+// then copied into place: oneDNN's fast code takes no strided output.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "sixfold/cpu/onednn.h"
+#include "sixfold/ops/conv/conv.h"
+
+namespace sixfold::cpu {
+namespace {
+
+using onednn::Memory;
+using onednn::PostOps;
+using onednn::Primitive;
+
+// One size of task.
+struct Variant {
+  int64_t rows_in, rows_out, before, after;  // rows and their padding
+  int64_t channels;                          // of the output
+  Primitive primitive;
+};
+
+// Weights of one block of channels in the layout that a primitive chose.
+struct Packed {
+  int64_t first, channels;
+  dnnl_memory_desc_t desc;
+  size_t size_bytes;
+  Memory source, packed;      // as the model has them; as the primitive wants them
+  Primitive reorder;          // for weights that come with each run
+  size_t scratch_offset = 0;  // of the packed weights, then
+};
+
+struct Task {
+  size_t variant, packed;
+  int64_t src, dst;  // element offsets of the first point, channels-last
+  int64_t first_channel;
+  int64_t points;
+  size_t scratch_offset;  // oneDNN's scratch
+  size_t tile_offset;     // dense result, when channels are split
+  Memory src_memory, dst_memory, bias_memory, scratch_memory;
+  std::vector<dnnl_exec_arg_t> args;
+};
+
+struct Split {
+  int64_t rows = 1, channels = 1;  // how many blocks
+};
+
+constexpr int64_t kLeastPoints = 28;      // of a block of rows: fewer leave the matrix unit idle
+constexpr int64_t kLeastChannels = 64;    // of a block of channels
+constexpr int64_t kTaskWork = 1 << 20;    // multiplications worth a task, about 15 us
+constexpr int64_t kMostTasks = 16;
+
+Split choose_split(const ConvShape& s) {
+  const bool depthwise = s.groups > 1 && s.in_channels == s.groups;
+  // A depthwise multiplication costs about four times one of a dense convolution: it is bound by memory.
+  const int64_t work = s.multiplications() * (depthwise ? 4 : 1);
+  const int64_t wanted = std::clamp<int64_t>(work / kTaskWork / std::max<int64_t>(s.batch, 1), 1,
+                                             std::max<int64_t>(kMostTasks / std::max<int64_t>(s.batch, 1), 1));
+  const int64_t rows = s.transposed ? 1 : s.out[0], row_points = s.out_points() / std::max<int64_t>(s.out[0], 1);
+  const int64_t padding = *std::max_element(s.padding.begin(), s.padding.end());
+  Split split;
+  const auto split_rows = [&] {
+    while (split.rows * split.channels * 2 <= wanted && rows / (split.rows * 2) * row_points >= kLeastPoints &&
+           rows / (split.rows * 2) > padding && (rows / (split.rows * 2) >= 3 || rows % (split.rows * 2) == 0)) {
+      split.rows *= 2;
+    }
+  };
+  const auto split_channels = [&] {
+    if (s.groups > 1) return;
+    while (split.rows * split.channels * 2 <= wanted && s.out_channels / (split.channels * 2) >= kLeastChannels) {
+      split.channels *= 2;
+    }
+  };
+  // Whichever operand is larger should be read by one task only.
+  const int64_t weights = s.in_channels / s.groups * s.out_channels * numel(s.kernel);
+  if (weights > s.in_channels * s.in_points() * 4) {
+    split_channels();
+    split_rows();
+  } else {
+    split_rows();
+    split_channels();
+  }
+  return split;
+}
+
+// What oneDNN computes as exactly as we would, at no cost.
+bool fuse(PostOps& ops, const ConvCall& call) {
+  const auto a = static_cast<float>(call.activation_params.a), b = static_cast<float>(call.activation_params.b);
+  switch (call.activation_op) {
+    case Op::relu: ops.eltwise(dnnl_eltwise_relu, 0.0f, 0.0f); return true;
+    case Op::leaky_relu: ops.eltwise(dnnl_eltwise_relu, a, 0.0f); return true;
+    case Op::clamp: ops.eltwise(dnnl_eltwise_clip, a, b); return true;
+    case Op::hardswish: ops.eltwise(dnnl_eltwise_hardswish, 0.0f, 0.0f); return true;
+    default: return false;
+  }
+}
+
+class BlockedConv final : public Kernel {
+ public:
+  static KernelResult make(const ConvCall& call);
+  Status run(const Buffers& buffers) override;
+
+ private:
+  Status add_tasks();
+  Result<size_t> variant(const Variant& wanted);
+  Result<Primitive> create(const Variant& v, bool fuse_activation);
+  Result<size_t> packed(int64_t first, int64_t channels, const dnnl_memory_desc_t& desc);
+  size_t reserve(size_t bytes) {
+    const size_t at = scratch_bytes_;
+    scratch_bytes_ += (bytes + 63) / 64 * 64;
+    return at;
+  }
+  void run_task(Task& task, const float* src, const float* bias, const float* residual, float* dst, std::byte* scratch);
+
+  ConvCall call_;
+  ConvShape shape_;  // call_.shape, with the points of a pointwise convolution as one row axis
+  Split split_;
+  bool fused_ = false;  // the activation is in the primitives
+  std::vector<Variant> variants_;
+  std::vector<Packed> packed_;
+  std::vector<Task> tasks_;
+  size_t src_offset_ = 0, dst_offset_ = 0;  // of transposed copies in scratch
+};
+
+dnnl_format_tag_t channels_last_tag(size_t n) { return n == 1 ? dnnl_nwc : n == 2 ? dnnl_nhwc : dnnl_ndhwc; }
+
+Shape image_dims(int64_t channels, int64_t rows, const Shape& spatial) {
+  Shape dims{1, channels, rows};
+  dims.insert(dims.end(), spatial.begin() + 1, spatial.end());
+  return dims;
+}
+
+Result<Primitive> BlockedConv::create(const Variant& v, bool fuse_activation) {
+  const ConvShape& s = shape_;
+  const size_t n = s.in.size();
+  const auto src = onednn::of_tag(image_dims(s.in_channels, v.rows_in, s.in), channels_last_tag(n));
+  const auto dst = onednn::of_tag(image_dims(v.channels, v.rows_out, s.out), channels_last_tag(n));
+  Shape weight_dims{v.channels / s.groups, s.in_channels / s.groups};
+  if (s.groups > 1) weight_dims.insert(weight_dims.begin(), s.groups);
+  weight_dims.insert(weight_dims.end(), s.kernel.begin(), s.kernel.end());
+  const auto weights = onednn::any(weight_dims);
+  const auto bias = onednn::of_tag({v.channels}, dnnl_a);
+  Shape before = s.padding, after = s.padding_end, dilation = s.dilation;
+  before[0] = v.before;
+  after[0] = v.after;
+  for (int64_t& d : dilation) --d;  // oneDNN counts the gaps
+  PostOps ops;
+  if (call_.residual) ops.sum();
+  if (fuse_activation) fuse(ops, call_);
+  if (s.transposed) {
+    dnnl_deconvolution_desc_t desc;
+    if (dnnl_dilated_deconvolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_deconvolution_direct, &src, &weights,
+                                                     call_.bias ? &bias : nullptr, &dst, s.stride.data(), dilation.data(),
+                                                     before.data(), after.data()) != dnnl_success)
+      return unsupported("oneDNN does not describe this transposed convolution");
+    return Primitive::create(&desc, ops);
+  }
+  dnnl_convolution_desc_t desc;
+  if (dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_convolution_direct, &src, &weights,
+                                                 call_.bias ? &bias : nullptr, &dst, s.stride.data(), dilation.data(),
+                                                 before.data(), after.data()) != dnnl_success)
+    return unsupported("oneDNN does not describe this convolution");
+  return Primitive::create(&desc, ops);
+}
+
+Result<size_t> BlockedConv::variant(const Variant& v) {
+  for (size_t i = 0; i < variants_.size(); ++i) {
+    const Variant& o = variants_[i];
+    if (o.rows_in == v.rows_in && o.rows_out == v.rows_out && o.before == v.before && o.after == v.after &&
+        o.channels == v.channels)
+      return i;
+  }
+  SF_ASSIGN(Primitive primitive, create(v, fused_));
+  variants_.push_back({v.rows_in, v.rows_out, v.before, v.after, v.channels, std::move(primitive)});
+  return variants_.size() - 1;
+}
+
+Result<size_t> BlockedConv::packed(int64_t first, int64_t channels, const dnnl_memory_desc_t& desc) {
+  for (size_t i = 0; i < packed_.size(); ++i) {
+    const Packed& p = packed_[i];
+    if (p.first == first && p.channels == channels && dnnl_memory_desc_equal(&p.desc, &desc)) return i;
+  }
+  const ConvShape& s = shape_;
+  const int64_t taps = numel(s.kernel), group_in = s.in_channels / s.groups, group_out = s.out_channels / s.groups;
+  Shape dims{channels / s.groups, group_in}, strides;
+  if (s.transposed) strides = {taps, group_out * taps};
+  else strides = {group_in * taps, taps};
+  if (s.groups > 1) {
+    dims.insert(dims.begin(), s.groups);
+    strides.insert(strides.begin(), group_in * group_out * taps);
+  }
+  const Shape tap_strides = contiguous_strides(s.kernel);
+  dims.insert(dims.end(), s.kernel.begin(), s.kernel.end());
+  strides.insert(strides.end(), tap_strides.begin(), tap_strides.end());
+  const auto plain = onednn::of_strides(dims, strides);
+
+  Packed p{first, channels, desc, dnnl_memory_desc_get_size(&desc), Memory(plain), {}, {}, 0};
+  SF_ASSIGN(p.reorder, Primitive::reorder(plain, desc));
+  if (call_.weights) {
+    p.packed = Memory(desc, DNNL_MEMORY_ALLOCATE);
+    p.source.set(call_.weights + first * strides[s.groups > 1 ? 1 : 0]);
+    Memory scratch(p.reorder.desc(dnnl_query_scratchpad_md), DNNL_MEMORY_ALLOCATE);
+    const dnnl_exec_arg_t args[] = {
+        {DNNL_ARG_FROM, p.source.get()}, {DNNL_ARG_TO, p.packed.get()}, {DNNL_ARG_SCRATCHPAD, scratch.get()}};
+    p.reorder.execute(args);
+    p.reorder = {};
+    p.source = {};
+  } else {
+    if (p.reorder.scratch_bytes() > 0) return unsupported("oneDNN needs scratch to reorder these weights");
+    p.packed = Memory(desc);
+    p.scratch_offset = reserve(p.size_bytes);
+  }
+  packed_.push_back(std::move(p));
+  return packed_.size() - 1;
+}
+
+// [first, last) of block i of n; blocks differ by one unit at most.
+int64_t edge(int64_t i, int64_t n, int64_t extent, int64_t unit = 1) {
+  return i == n ? extent : i * (extent / unit) / n * unit;
+}
+
+Status BlockedConv::add_tasks() {
+  const ConvShape& s = shape_;
+  const int64_t in_row = s.in_points() / s.in[0] * s.in_channels, out_row = s.out_points() / s.out[0] * s.out_channels;
+  for (int64_t image = 0; image < s.batch; ++image) {
+    for (int64_t c = 0; c < split_.channels; ++c) {
+      for (int64_t r = 0; r < split_.rows; ++r) {
+        const int64_t first = edge(r, split_.rows, s.out[0]), last = edge(r + 1, split_.rows, s.out[0]);
+        const int64_t channel = edge(c, split_.channels, s.out_channels, 16);
+        const int64_t channels = edge(c + 1, split_.channels, s.out_channels, 16) - channel;
+        Variant v{s.in[0], last - first, s.padding[0], s.padding_end[0], channels, {}};
+        int64_t top = 0;
+        if (split_.rows > 1) {  // the rows that the block reads
+          top = first * s.stride[0] - s.padding[0];
+          int64_t bottom = (last - 1) * s.stride[0] - s.padding[0] + s.dilation[0] * (s.kernel[0] - 1) + 1;
+          v.before = std::max<int64_t>(0, -top);
+          v.after = std::max<int64_t>(0, bottom - s.in[0]);
+          top = std::max<int64_t>(top, 0);
+          bottom = std::min(bottom, s.in[0]);
+          v.rows_in = bottom - top;
+          if (v.rows_in < 1) return unsupported("a block of rows lies in the padding");
+        }
+        Task task{};
+        SF_ASSIGN(task.variant, variant(v));
+        const Primitive& primitive = variants_[task.variant].primitive;
+        SF_ASSIGN(task.packed, packed(channel, channels, primitive.desc(dnnl_query_weights_md)));
+        task.src = image * s.in_points() * s.in_channels + top * in_row;
+        task.dst = image * s.out_points() * s.out_channels + first * out_row + channel;
+        task.first_channel = channel;
+        task.points = (last - first) * (s.out_points() / s.out[0]);
+        task.scratch_offset = reserve(primitive.scratch_bytes());
+        if (split_.channels > 1) task.tile_offset = reserve(static_cast<size_t>(task.points * channels) * sizeof(float));
+        task.src_memory = Memory(primitive.desc(dnnl_query_src_md));
+        task.dst_memory = Memory(primitive.desc(dnnl_query_dst_md));
+        task.scratch_memory = Memory(primitive.desc(dnnl_query_scratchpad_md));
+        task.args = {{DNNL_ARG_SRC, task.src_memory.get()},
+                     {DNNL_ARG_DST, task.dst_memory.get()},
+                     {DNNL_ARG_WEIGHTS, packed_[task.packed].packed.get()},
+                     {DNNL_ARG_SCRATCHPAD, task.scratch_memory.get()}};
+        if (call_.bias) {
+          task.bias_memory = Memory(primitive.desc(dnnl_query_weights_md, 1));
+          task.args.push_back({DNNL_ARG_BIAS, task.bias_memory.get()});
+        }
+        tasks_.push_back(std::move(task));
+      }
+    }
+  }
+  return ok_status();
+}
+
+KernelResult BlockedConv::make(const ConvCall& call) {
+  auto kernel = std::make_unique<BlockedConv>();
+  kernel->call_ = call;
+  ConvShape& s = kernel->shape_ = call.shape;
+  if (s.is_pointwise()) {  // all points are alike: one axis of rows
+    s.in = s.out = {s.batch * s.in_points()};
+    s.batch = 1;
+    s.kernel = s.stride = s.dilation = {1};
+    s.padding = s.padding_end = {0};
+  }
+  kernel->split_ = choose_split(s);
+
+  // Fuse the activation if the primitive stays a fast one with it.
+  if (call.activation_op != Op::call) {
+    PostOps probe;
+    const Variant whole{s.in[0], s.out[0], s.padding[0], s.padding_end[0], s.out_channels, {}};
+    kernel->fused_ = fuse(probe, call) && kernel->create(whole, /*fuse_activation=*/true).ok();
+  }
+  if (call.row_major_in) {
+    kernel->src_offset_ = kernel->reserve(static_cast<size_t>(s.batch * s.in_points() * s.in_channels) * sizeof(float));
+  }
+  if (call.row_major_out) {
+    kernel->dst_offset_ = kernel->reserve(static_cast<size_t>(s.batch * s.out_points() * s.out_channels) * sizeof(float));
+  }
+  SF_TRY(kernel->add_tasks());
+  return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+void BlockedConv::run_task(Task& task, const float* src, const float* bias, const float* residual, float* dst,
+                           std::byte* scratch) {
+  const Variant& v = variants_[task.variant];
+  const int64_t channels = v.channels, row = shape_.out_channels;
+  const bool tiled = split_.channels > 1;
+  float* out = dst + task.dst;
+  float* result = tiled ? reinterpret_cast<float*>(scratch + task.tile_offset) : out;
+  if (residual) {  // oneDNN adds to what is there
+    const float* from = residual + task.dst;
+    if (!tiled && from != result) std::memcpy(result, from, static_cast<size_t>(task.points * channels) * sizeof(float));
+    if (tiled) {
+      for (int64_t p = 0; p < task.points; ++p)
+        std::memcpy(result + p * channels, from + p * row, static_cast<size_t>(channels) * sizeof(float));
+    }
+  }
+  task.src_memory.set(src + task.src);
+  task.dst_memory.set(result);
+  task.scratch_memory.set(scratch + task.scratch_offset);
+  if (bias) task.bias_memory.set(bias + task.first_channel);
+  v.primitive.execute(task.args);
+  if (!fused_) call_.activation(result, result, static_cast<size_t>(task.points * channels));
+  if (tiled) {
+    for (int64_t p = 0; p < task.points; ++p)
+      std::memcpy(out + p * row, result + p * channels, static_cast<size_t>(channels) * sizeof(float));
+  }
+}
+
+Status BlockedConv::run(const Buffers& b) {
+  const ConvShape& s = call_.shape;
+  const float* src = b.input<float>(0);
+  const float* bias = call_.bias ? b.input<float>(2) : nullptr;
+  const float* residual = call_.residual ? b.input<float>(3) : nullptr;
+  float* dst = b.output<float>();
+  if (!call_.weights) {
+    const float* weights = b.input<float>(1);
+    const int64_t channel_stride = (s.transposed ? 1 : s.in_channels / s.groups) * numel(s.kernel);
+    for (Packed& p : packed_) {
+      p.source.set(weights + p.first * channel_stride);
+      p.packed.set(b.scratch + p.scratch_offset);
+    }
+    b.pool.for_each(packed_.size(), [&](size_t i) {
+      const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, packed_[i].source.get()}, {DNNL_ARG_TO, packed_[i].packed.get()}};
+      packed_[i].reorder.execute(args);
+    });
+  }
+  if (call_.row_major_in) {
+    auto* copy = reinterpret_cast<float*>(b.scratch + src_offset_);
+    to_channels_last(b.pool, src, copy, s.batch, s.in_channels, s.in_points());
+    src = copy;
+  }
+  if (call_.row_major_out) dst = reinterpret_cast<float*>(b.scratch + dst_offset_);
+  if (residual && call_.row_major_residual) {
+    to_channels_last(b.pool, residual, dst, s.batch, s.out_channels, s.out_points());
+    residual = dst;
+  }
+  b.pool.for_each(tasks_.size(), [&](size_t i) { run_task(tasks_[i], src, bias, residual, dst, b.scratch); });
+  if (call_.row_major_out) to_row_major(b.pool, dst, b.output<float>(), s.batch, s.out_channels, s.out_points());
+  return ok_status();
+}
+
+}  // namespace
+
+KernelResult make_blocked_conv(const ConvCall& call) { return BlockedConv::make(call); }
+
+}  // namespace sixfold::cpu
