@@ -65,7 +65,9 @@ Tensor input() {
 std::vector<float> run(const PlanOptions& options, size_t threads, bool optimize) {
   Graph graph = net();
   EXPECT_TRUE(canonicalize(graph).ok());
-  if (optimize) EXPECT_TRUE(optimize_for_cpu(graph).ok());
+  if (optimize) {
+    EXPECT_TRUE(optimize_for_cpu(graph).ok());
+  }
   auto program = to_program(graph);
   EXPECT_TRUE(program.ok());
   auto plan = make_plan(std::move(program).value(), options);
