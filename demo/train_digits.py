@@ -68,11 +68,11 @@ def train(model, images, labels, epochs=30, batch=64):
 
 
 def shorten_paths(program):
-    """The file keeps a stack trace for each node: name its sources from the repository, or from site-packages."""
-    roots = [str(HERE.parent), sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"]]
-    prefix = re.compile("|".join(re.escape(root + "/") for root in roots))
+    """The file keeps a stack trace for each node: name its sources from the repository, or from site-packages on."""
+    packages = pathlib.Path(sysconfig.get_paths()["purelib"]).parent
+    prefix = re.compile("|".join(re.escape(f"{root}/") for root in (packages, HERE.parent)))
     for node in program.graph.nodes:
-        if "stack_trace" in node.meta and node.meta["stack_trace"]:
+        if node.meta.get("stack_trace"):
             node.meta["stack_trace"] = prefix.sub("", node.meta["stack_trace"])
 
 

@@ -14,12 +14,17 @@ const std::vector<Stage>& canonical_stages() {
   static const std::vector<Stage> stages = {
       {"simplify", {{"drop_identity", drop_identity}, {"merge_reshapes", merge_reshapes}, {"merge_permutes", merge_permutes}}},
       {"fold", {{"fold_constants", fold_constants}}},
+      {"norms", {{"fold_batch_norm", fold_batch_norm}}},
   };
   return stages;
 }
 
 const std::vector<Stage>& cpu_stages() {
-  static const std::vector<Stage> stages = {};
+  static const std::vector<Stage> stages = {
+      // What is added comes before what is applied to the sum.
+      {"sums", {{"fuse_bias", fuse_bias}, {"fuse_residual", fuse_residual}}},
+      {"activations", {{"form_silu", form_silu}, {"fuse_activation", fuse_activation}}},
+  };
   return stages;
 }
 

@@ -12,4 +12,11 @@ Match drop_identity(const Graph& graph, const Node& node);
 Match merge_reshapes(const Graph& graph, const Node& node);
 Match merge_permutes(const Graph& graph, const Node& node);
 
+// fuse.cpp
+Match fold_batch_norm(const Graph& graph, const Node& node);
+Match fuse_bias(const Graph& graph, const Node& node);
+Match fuse_residual(const Graph& graph, const Node& node);
+Match form_silu(const Graph& graph, const Node& node);
+Match fuse_activation(const Graph& graph, const Node& node);
+
 }  // namespace sixfold

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "sixfold/cpu/dot_rows.h"
 #include "sixfold/cpu/kernel.h"
 #include "sixfold/cpu/rows.h"
 #include "sixfold/cpu/vector_math.h"
@@ -81,7 +82,7 @@ void attend_block(const Plan& plan, const Place& at, const Buffers& buffers, flo
   for (int64_t key = 0; key < keys; key += kChunk) {
     const int64_t count = std::min(kChunk, keys - key);
     if (by_row) {
-      for (int64_t r = 0; r < at.rows; ++r) score_row(q + r * E, k + key * E, count, E, plan.scale, scores + r * count);
+      for (int64_t r = 0; r < at.rows; ++r) dot_rows(q + r * E, k + key * E, count, E, plan.scale, scores + r * count);
     } else {
       dnnl_sgemm('N', 'T', at.rows, count, E, plan.scale, q, E, k + key * E, E, 0.0f, scores, count);
     }

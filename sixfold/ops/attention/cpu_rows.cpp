@@ -13,40 +13,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// Four keys at a time share the loads of q.
-void ScoreRow(const float* HWY_RESTRICT q, const float* HWY_RESTRICT k, int64_t count, int64_t width, float scale,
-              float* HWY_RESTRICT scores) {
-  const D d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t s = 0;
-  for (; s + 4 <= count; s += 4) {
-    const float* rows = k + s * width;
-    V a0 = hn::Zero(d), a1 = a0, a2 = a0, a3 = a0;
-    int64_t e = 0;
-    for (; e + lanes <= width; e += lanes) {
-      const V x = hn::LoadU(d, q + e);
-      a0 = hn::MulAdd(x, hn::LoadU(d, rows + e), a0);
-      a1 = hn::MulAdd(x, hn::LoadU(d, rows + width + e), a1);
-      a2 = hn::MulAdd(x, hn::LoadU(d, rows + 2 * width + e), a2);
-      a3 = hn::MulAdd(x, hn::LoadU(d, rows + 3 * width + e), a3);
-    }
-    float sums[4] = {hn::GetLane(hn::SumOfLanes(d, a0)), hn::GetLane(hn::SumOfLanes(d, a1)),
-                     hn::GetLane(hn::SumOfLanes(d, a2)), hn::GetLane(hn::SumOfLanes(d, a3))};
-    for (; e < width; ++e)
-      for (int64_t i = 0; i < 4; ++i) sums[i] += q[e] * rows[i * width + e];
-    for (int64_t i = 0; i < 4; ++i) scores[s + i] = sums[i] * scale;
-  }
-  for (; s < count; ++s) {
-    const float* row = k + s * width;
-    V a = hn::Zero(d);
-    int64_t e = 0;
-    for (; e + lanes <= width; e += lanes) a = hn::MulAdd(hn::LoadU(d, q + e), hn::LoadU(d, row + e), a);
-    float sum = hn::GetLane(hn::SumOfLanes(d, a));
-    for (; e < width; ++e) sum += q[e] * row[e];
-    scores[s] = sum * scale;
-  }
-}
-
 // Four vectors of the output stay in registers while the keys go by.
 void MixRow(const float* HWY_RESTRICT p, const float* HWY_RESTRICT v, int64_t count, int64_t width, bool add,
             float* HWY_RESTRICT out) {
@@ -109,14 +75,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace sixfold::cpu::attention {
 
-HWY_EXPORT(ScoreRow);
 HWY_EXPORT(MixRow);
 HWY_EXPORT(MaskRow);
 HWY_EXPORT(AddRow);
 
-void score_row(const float* q, const float* k, int64_t count, int64_t width, float scale, float* scores) {
-  HWY_DYNAMIC_DISPATCH(ScoreRow)(q, k, count, width, scale, scores);
-}
 void mix_row(const float* p, const float* v, int64_t count, int64_t width, bool add, float* out) {
   HWY_DYNAMIC_DISPATCH(MixRow)(p, v, count, width, add, out);
 }

@@ -5,8 +5,6 @@
 
 namespace sixfold::cpu::attention {
 
-// scores[s] = scale * (q . k[s]), k: [count][width]
-void score_row(const float* q, const float* k, int64_t count, int64_t width, float scale, float* scores);
 // out = sum over s of p[s] * v[s], v: [count][width]; added to out when `add`
 void mix_row(const float* p, const float* v, int64_t count, int64_t width, bool add, float* out);
 // scores of keys that the mask forbids become -inf

@@ -1,0 +1,173 @@
+// Rules that merge what follows a product into it.
+#include <cmath>
+
+#include "sixfold/rewrite/rules.h"
+
+namespace sixfold {
+namespace {
+
+// The convolution or linear that makes v, if nothing else reads v and it ends in no activation yet.
+const Node* open_product(const Graph& graph, ValueId v) {
+  const Node* node = graph.producer(v);
+  if (!node || (node->op != Op::convolution && node->op != Op::linear)) return nullptr;
+  if (graph.value(v).users.size() != 1 || node->attrs.text("activation") != "none") return nullptr;
+  for (const Leaf& leaf : graph.outputs)
+    if (leaf.value == v) return nullptr;
+  for (const auto& mutation : graph.mutations)
+    if (mutation.next == v) return nullptr;
+  return node;
+}
+
+bool is_present(const Node& node, size_t i) { return node.input(i).valid(); }
+
+Tensor from_doubles(const std::vector<double>& values, DType dtype, Shape shape) {
+  std::byte* bytes = nullptr;
+  Tensor out = Tensor::allocate(dtype, std::move(shape), &bytes);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (dtype == DType::f64) reinterpret_cast<double*>(bytes)[i] = values[i];
+    else reinterpret_cast<float*>(bytes)[i] = static_cast<float>(values[i]);
+  }
+  return out;
+}
+
+// v with its last dimensions and without those of extent 1 is [n]: one number per channel at `axis` from the end.
+bool is_per_channel(const Dims& dims, size_t axis_from_end, const Dim& n) {
+  if (dims.size() < axis_from_end) return false;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const bool channel = dims.size() - i == axis_from_end;
+    if (!(dims[i] == (channel ? n : Dim(1)))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// batch_norm(conv(x, w, b), gamma, beta, mean, var)  ->  conv(x, w * s, (b - mean) * s + beta), s = gamma / sqrt(var + eps)
+//
+// The same for linear of rank 2. Weights change by rounding only: products are formed in double.
+Match fold_batch_norm(const Graph& graph, const Node& norm) {
+  if (norm.op != Op::batch_norm) return no_match("not a batch_norm");
+  const Node* product = open_product(graph, norm.input(0));
+  if (!product) return no_match("input is not a product of its own");
+  if (is_present(*product, 3)) return no_match("it has a residual");
+  const DType dtype = graph.dtype(norm.output());
+  if (dtype != DType::f32 && dtype != DType::f64) return no_match("halves would round twice");
+  if (product->op == Op::linear && graph.dims(norm.output()).size() != 2) return no_match("channels are not the last axis");
+
+  const Tensor* w = graph.constant(product->input(1));
+  if (!w) return no_match("weights are not constant");
+  const bool transposed = product->op == Op::convolution && product->attrs.flag("transposed");
+  const int64_t groups = product->op == Op::convolution ? product->attrs.integer("groups") : 1;
+  const int64_t channels = transposed ? w->shape[1] * groups : w->shape[0];
+  // gamma, beta, mean, var; then the product's own bias
+  std::vector<double> parameters[5];
+  for (size_t i = 0; i < 5; ++i) {
+    const ValueId v = i < 4 ? norm.input(i + 1) : product->input(2);
+    parameters[i].assign(static_cast<size_t>(channels), i == 0 || i == 3 ? 1.0 : 0.0);
+    if (!v.valid()) continue;
+    const Tensor* t = graph.constant(v);
+    if (!t || t->count() != channels) return no_match("a parameter is not constant");
+    const Tensor flat = to_contiguous(*t);
+    for (int64_t c = 0; c < channels; ++c) parameters[i][static_cast<size_t>(c)] = element_real(flat, c);
+  }
+  const double eps = norm.attrs.real("eps");
+  std::vector<double> scale, bias;
+  for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
+    scale.push_back(parameters[0][c] / std::sqrt(parameters[3][c] + eps));
+    bias.push_back((parameters[4][c] - parameters[2][c]) * scale[c] + parameters[1][c]);
+  }
+
+  const Tensor flat = to_contiguous(*w);
+  std::vector<double> weights(static_cast<size_t>(flat.count()));
+  const int64_t per_first = flat.count() / flat.shape[0], per_second = per_first / flat.shape[1];
+  for (int64_t i = 0; i < flat.count(); ++i) {
+    const int64_t first = i / per_first, second = i % per_first / per_second;
+    const int64_t channel = transposed ? first / (flat.shape[0] / groups) * flat.shape[1] + second : first;
+    weights[static_cast<size_t>(i)] = element_real(flat, i) * scale[static_cast<size_t>(channel)];
+  }
+  Patch patch(graph, norm);
+  const ValueId new_weights = patch.constant(from_doubles(weights, dtype, flat.shape));
+  const ValueId new_bias = patch.constant(from_doubles(bias, dtype, {channels}));
+  patch.replace(norm.output(), patch.add(product->op, {product->input(0), new_weights, new_bias}, product->attrs));
+  return patch;
+}
+
+// add(linear(x, w), b: [N])  ->  linear(x, w, b); add(conv(x, w), b: constant [O, 1, ..])  ->  conv(x, w, b)
+Match fuse_bias(const Graph& graph, const Node& add) {
+  if (add.op != Op::add) return no_match("not an add");
+  for (const size_t side : {0, 1}) {
+    const Node* product = open_product(graph, add.input(side));
+    if (!product || is_present(*product, 2) || is_present(*product, 3)) continue;
+    const Dims& out = graph.dims(product->output());
+    if (!(graph.type(add.output()) == graph.type(product->output()))) continue;
+    const ValueId b = add.input(1 - side);
+    const size_t axis_from_end = product->op == Op::linear ? 1 : out.size() - 1;
+    const Dim& channels = out[out.size() - axis_from_end];
+    if (!is_per_channel(graph.dims(b), axis_from_end, channels)) continue;
+    Patch patch(graph, add);
+    const ValueId bias = graph.dims(b).size() == 1 ? b : patch.add(Op::reshape, {b}, {{"shape", Dims{channels}}});
+    patch.replace(add.output(), patch.add(product->op, {product->input(0), product->input(1), bias}, product->attrs));
+    return patch;
+  }
+  return no_match("no side is a product without bias, with a number per channel on the other side");
+}
+
+// add(conv(x, w, b), y)  ->  conv(x, w, b, y), equal shapes
+Match fuse_residual(const Graph& graph, const Node& add) {
+  if (add.op != Op::add) return no_match("not an add");
+  for (const size_t side : {0, 1}) {
+    const Node* product = open_product(graph, add.input(side));
+    if (!product || product->op != Op::convolution || is_present(*product, 3)) continue;
+    const ValueId other = add.input(1 - side);
+    if (!(graph.type(other) == graph.type(product->output()))) continue;
+    Patch patch(graph, add);
+    patch.replace(add.output(), patch.add(Op::convolution, {product->input(0), product->input(1), product->input(2), other},
+                                          product->attrs));
+    return patch;
+  }
+  return no_match("no side is a convolution of its own and of the result's shape");
+}
+
+// f(conv(x, w, b))  ->  conv(x, w, b) with activation f; the same for linear
+Match fuse_activation(const Graph& graph, const Node& unary) {
+  switch (unary.op) {
+    case Op::relu:
+    case Op::clamp:
+    case Op::hardswish:
+    case Op::hardsigmoid:
+    case Op::sigmoid:
+    case Op::silu:
+    case Op::mish:
+    case Op::tanh:
+    case Op::gelu:
+    case Op::elu:
+    case Op::leaky_relu:
+    case Op::softplus: break;
+    default: return no_match("not an activation");
+  }
+  const DType dtype = graph.dtype(unary.output());
+  if (dtype != DType::f32 && !is_half(dtype)) return no_match("only f32 kernels take an activation");
+  const Node* product = open_product(graph, unary.input(0));
+  if (!product) return no_match("input is not a product of its own");
+  Attrs attrs = product->attrs;
+  attrs.set("activation", std::string(to_text(unary.op)));
+  for (const auto& [name, value] : unary.attrs) attrs.set(name, value);
+  Patch patch(graph, unary);
+  patch.replace(unary.output(), patch.add(product->op, product->inputs, std::move(attrs)));
+  return patch;
+}
+
+// x * sigmoid(x)  ->  silu(x)
+Match form_silu(const Graph& graph, const Node& mul) {
+  if (mul.op != Op::mul) return no_match("not a mul");
+  for (const size_t side : {0, 1}) {
+    const Node* sigmoid = graph.producer(mul.input(side));
+    if (!sigmoid || sigmoid->op != Op::sigmoid || sigmoid->input(0) != mul.input(1 - side)) continue;
+    Patch patch(graph, mul);
+    patch.replace(mul.output(), patch.add(Op::silu, {sigmoid->input(0)}));
+    return patch;
+  }
+  return no_match("no side is the sigmoid of the other");
+}
+
+}  // namespace sixfold
