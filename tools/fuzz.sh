@@ -16,10 +16,12 @@ for target in "${targets[@]}"; do
   name=${target##*/fuzz_}
   corpus=.work/fuzz/$name
   mkdir -p "$corpus"
-  # The demo's model is a whole, valid seed of every reader here.
-  cp -n demo/digits.pt2 "$corpus/digits.pt2"
-  # The demo is 84 kB; longer inputs only slow the mutations down.
+  options=(-max_total_time=$((seconds / ${#targets[@]})) -max_len=131072 -timeout=10 -rss_limit_mb=2048
+    -artifact_prefix=".work/fuzz/$name-" -print_final_stats=1)
+  [ ! -f "fuzz/$name.dict" ] || options+=(-dict="fuzz/$name.dict")
+  seeds=()
+  [ ! -d "fuzz/seeds/$name" ] || seeds+=("fuzz/seeds/$name")
+  [ "$name" != pt2 ] || cp -n demo/digits.pt2 "$corpus"
   echo "fuzz_$name, $((seconds / ${#targets[@]})) s"
-  "$target" -max_total_time=$((seconds / ${#targets[@]})) -max_len=131072 -timeout=10 -rss_limit_mb=2048 \
-    -artifact_prefix=".work/fuzz/$name-" -print_final_stats=1 "$corpus" 2>&1 | grep -vE '^#[0-9]+\s+(NEW|REDUCE|pulse)' | tail -40
+  "$target" "${options[@]}" "$corpus" "${seeds[@]}" 2>&1 | grep -vE '^#[0-9]+\s+(NEW|REDUCE|pulse|RELOAD)|DE: ' | tail -40
 done
