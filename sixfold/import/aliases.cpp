@@ -304,6 +304,12 @@ Result<std::vector<Aliases::Place>> Aliases::add_functional(const Schema& schema
   }
   if (types.size() != functional->returns.size())
     return invalid_model(schema.target, " has ", metas.size(), " outputs in the file, ", target, " would have ", functional->returns.size());
+  for (auto& [name, argument] : arguments)  // same order, though names may differ
+    for (size_t i = 0; i < schema.args.size(); ++i)
+      if (name == schema.args[i].name) {
+        name = functional->args[i].name;
+        break;
+      }
   SF_ASSIGN(CallOperands call, complete_call(functional, std::move(arguments)));
   const NodeId node = graph_.add_node(Op::call, target, std::move(call.inputs), std::move(call.attrs), types, origin);
   const size_t first_written = types.size() - written.size();
