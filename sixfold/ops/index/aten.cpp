@@ -6,7 +6,7 @@ namespace sixfold::aten {
 std::span<const AtenRule> index_rules() {
   static const auto* rules = [] {
     auto* all = new std::vector<AtenRule>;
-    for (const auto part : {take_rules(), put_rules(), order_rules()}) all->insert(all->end(), part.begin(), part.end());
+    for (const auto part : {take_rules(), put_rules(), sort_rules()}) all->insert(all->end(), part.begin(), part.end());
     return all;
   }();
   return *rules;

@@ -28,6 +28,6 @@ std::vector<std::vector<int64_t>> true_positions(const Tensor& mask);
 
 std::span<const AtenRule> take_rules();
 std::span<const AtenRule> put_rules();
-std::span<const AtenRule> order_rules();
+std::span<const AtenRule> sort_rules();
 
 }  // namespace sixfold::aten

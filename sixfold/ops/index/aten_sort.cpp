@@ -91,6 +91,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> order_rules() { return kRules; }
+std::span<const AtenRule> sort_rules() { return kRules; }
 
 }  // namespace sixfold::aten
