@@ -189,7 +189,6 @@ constexpr AtenRule kRules[] = {
     {"aten.nonzero.default", nonzero},
     {"aten.argwhere.default", nonzero},
     {"aten.nonzero_numpy.default", nonzero_lists},
-    {"aten.where.default", nonzero_lists},
     {"aten.masked_select.default", masked_select},
     {"aten._unique.default", shape_of_data},
     {"aten._unique2.default", shape_of_data},
