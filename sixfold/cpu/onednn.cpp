@@ -1,6 +1,6 @@
 #include "sixfold/cpu/onednn.h"
 
-#include <algorithm>
+#include <omp.h>
 
 namespace sixfold::cpu::onednn {
 
@@ -56,6 +56,7 @@ dnnl_primitive_attr_t PostOps::attr() {
 }
 
 Result<Primitive> Primitive::create(const_dnnl_op_desc_t desc, PostOps& post_ops) {
+  omp_set_num_threads(1);  // a primitive is made for as many threads as the maker has, and keeps that number
   dnnl_primitive_desc_t pd = nullptr;
   if (const auto status = dnnl_primitive_desc_create(&pd, desc, post_ops.attr(), engine(), nullptr); status != dnnl_success)
     return unsupported("oneDNN has no implementation (status ", static_cast<int>(status), ")");
@@ -67,6 +68,7 @@ Result<Primitive> Primitive::create(const_dnnl_op_desc_t desc, PostOps& post_ops
 }
 
 Result<Primitive> Primitive::reorder(const dnnl_memory_desc_t& from, const dnnl_memory_desc_t& to) {
+  omp_set_num_threads(1);
   dnnl_primitive_desc_t pd = nullptr;
   PostOps none;
   if (dnnl_reorder_primitive_desc_create(&pd, &from, engine(), &to, engine(), none.attr()) != dnnl_success)
