@@ -100,23 +100,23 @@ Match variance(Call& call) {
 }
 
 // log(sum(exp(x - m))) + m, m the maximum where it is finite: exp cannot overflow, and inf - inf never happens.
+// torch takes these steps in the input's dtype, halves too.
 Match logsumexp(Call& call) {
   const Expr in = arg(call, "self");
-  const DType dtype = to_float(in.dtype());
-  const Expr x = in.to(compute_type(dtype));
+  const Expr x = in.to(to_float(in.dtype()));
   const Shape dims = reduced_axes(call, x);
   const bool keepdim = keeps(call);
   bool empty = false;
   for (const int64_t d : dims) empty = empty || in.dims()[static_cast<size_t>(d)] == Dim(0);
-  if (empty) return call.result(log(sixfold::sum(exp(x), dims, keepdim)).to(dtype));
+  if (empty) return call.result(log(sixfold::sum(exp(x), dims, keepdim)));
   const Expr max = reduce(Op::amax, x, dims, /*keepdim=*/true);
   const Expr m = where(max.apply(Op::isinf), 0.0, max);
   const Expr total = log(sixfold::sum(exp(x - m), dims, /*keepdim=*/true)) + m;
-  if (keepdim) return call.result(total.to(dtype));
+  if (keepdim) return call.result(total);
   Dims shape;
   for (int64_t i = 0; i < in.rank(); ++i)
     if (std::find(dims.begin(), dims.end(), i) == dims.end()) shape.push_back(in.dims()[static_cast<size_t>(i)]);
-  return call.result(total.reshape(shape).to(dtype));
+  return call.result(total.reshape(shape));
 }
 
 template <Op op>

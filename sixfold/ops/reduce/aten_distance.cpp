@@ -3,6 +3,7 @@
 #include <span>
 
 #include "sixfold/ops/reduce/rules.h"
+#include "sixfold/ops/shapes.h"
 
 namespace sixfold::aten {
 
@@ -131,26 +132,21 @@ Match dist(Call& call) {
   return call.result(vector_norm(difference, call.real("p"), every_axis(difference), false));
 }
 
-// sum(a / max(|a|, eps) * b / max(|b|, eps))
+// sum(a / max(|a|, eps) * b / max(|b|, eps)) over an axis of the broadcast shape
 Match cosine_similarity(Call& call) {
   const DType dtype = to_float(result_type(call, {"x1", "x2"}));
   const Expr a = arg(call, "x1").to(compute_type(dtype)), b = arg(call, "x2").to(compute_type(dtype));
-  const int64_t rank = std::max(a.rank(), b.rank());
-  auto axis = normalize_axis(call.integer("dim"), static_cast<size_t>(rank));
+  auto shared = broadcast(a.dims(), b.dims());
+  if (!shared.ok()) return shared.take_error();
+  const Dims shape = *shared;
+  auto axis = normalize_axis(call.integer("dim"), shape.size());
   if (!axis.ok()) return axis.take_error();
-  // The axis counts in the broadcast shape.
+  const Shape dims = shape.empty() ? Shape{} : Shape{*axis};
   const auto unit = [&](const Expr& x) {
-    const int64_t own = *axis - (rank - x.rank());
-    const Shape dims = own < 0 || rank == 0 ? Shape{} : Shape{own};
-    return x / at_least(vector_norm(x, 2, dims, true), call.real("eps"));
+    const Expr whole = x.dims() == shape ? x : x.apply(Op::expand, {{"shape", shape}});
+    return whole / at_least(vector_norm(whole, 2, dims, true), call.real("eps"));
   };
-  const Dims& da = a.dims();
-  const Dims& db = b.dims();
-  const bool same_rank = da.size() == db.size();
-  const auto extent = [&](const Dims& d) { return rank == 0 ? Dim(1) : d[static_cast<size_t>(*axis)]; };
-  if (!same_rank || !(extent(da) == extent(db)))
-    return call.unsupported("cosine_similarity that broadcasts along its own axis");
-  return call.result(sum(unit(a) * unit(b), rank == 0 ? Shape{} : Shape{*axis}).to(dtype));
+  return call.result(sum(unit(a) * unit(b), dims).to(dtype));
 }
 
 // Rows are variables, columns observations: (x - mean)(x - mean)^T / max(n - correction, 0)

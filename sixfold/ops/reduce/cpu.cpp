@@ -40,10 +40,11 @@ template <typename T>
 struct Mean : Sum<T> {
   T result(int64_t count) const { return static_cast<T>(this->sum() / static_cast<SumType<T>>(count)); }
 };
+// Floats and halves round at every step, as torch's do.
 template <typename T>
 struct Prod {
-  std::conditional_t<std::is_floating_point_v<T>, T, uint64_t> product = 1;
-  void add(T x) { product *= static_cast<decltype(product)>(x); }
+  std::conditional_t<std::is_integral_v<T>, uint64_t, T> product = 1;
+  void add(T x) { product = product * static_cast<decltype(product)>(x); }
   T result(int64_t) const { return static_cast<T>(product); }
 };
 template <typename T, bool kGreater>
@@ -141,6 +142,8 @@ KernelResult reduce(const KernelCall& call) {
   const TensorDesc& in = call.in[0];
   Walk walk = plan_walk(in, call.out[0], call.attrs.ints("dims"), call.attrs.flag("keepdim"));
   const double correction = call.op == Op::var ? call.attrs.real("correction") : 0;
+  if (call.op == Op::prod && in.dtype == DType::f16) return plain<Half, Prod<Half>>(std::move(walk));
+  if (call.op == Op::prod && in.dtype == DType::bf16) return plain<BFloat16, Prod<BFloat16>>(std::move(walk));
   if (is_half(in.dtype)) return unsupported(call.op, " of ", in.dtype);
   const bool long_runs = walk.inner_reduced ? !walk.reduced.empty() && walk.reduced.back().extent >= 8
                                             : walk.kept.back().extent >= 4;
