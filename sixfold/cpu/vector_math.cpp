@@ -297,8 +297,8 @@ double erf_inverse(double y) {
   const double t = 2 / (std::numbers::pi * 0.147) + w / 2;
   double x = std::copysign(std::sqrt(std::sqrt(t * t - w / 0.147) - t), y);
   for (int i = 0; i < 3; ++i) {
-    const double error =
-        std::abs(y) < 0.5 ? std::erf(x) - y : std::copysign((1 - std::abs(y)) - std::erfc(std::abs(x)), y);
+    const double error = std::abs(y) < 0.5 ? std::erf(x) - y
+                                           : ((1 - std::abs(y)) - std::erfc(std::abs(x))) * std::copysign(1.0, y);
     x -= error / (2 * std::numbers::inv_sqrtpi * std::exp(-x * x));
   }
   return x;

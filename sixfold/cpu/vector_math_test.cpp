@@ -90,6 +90,12 @@ TEST(VectorMath, a_result_does_not_depend_on_its_place) {
   EXPECT_EQ(whole, parts);
 }
 
+TEST(VectorMath, the_inverse_of_erf_is_one) {
+  for (const double y : {-0.999999, -0.7, -0.5, -1e-5, 0.0, 0.3, 0.6, 0.98, 0.9999999})
+    EXPECT_NEAR(std::erf(erf_inverse(y)), y, 1e-14);
+  EXPECT_EQ(erf_inverse(1), INFINITY);
+}
+
 TEST(VectorMath, exp_sum_adds_what_it_writes) {
   std::vector<float> x(37), y(37);
   for (size_t i = 0; i < x.size(); ++i) x[i] = 0.1f * static_cast<float>(i);

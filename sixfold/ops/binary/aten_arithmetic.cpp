@@ -136,6 +136,11 @@ Match lerp(Call& call) {
   return call.result(f.add(x, f.mul(step, operand(call, "weight", dtype))));
 }
 
+// prims divide integers as C does.
+Match prims_div(Call& call) {
+  return divide(call, is_float(result_type(call, {"self", "other"})) ? "none" : "trunc");
+}
+
 constexpr AtenRule kRules[] = {
     {"aten.add.Tensor", add_or_sub<Op::add>},
     {"aten.add.Scalar", add_or_sub<Op::add>},
@@ -184,6 +189,16 @@ constexpr AtenRule kRules[] = {
     {"aten.addcdiv.default", addc<true>},
     {"aten.lerp.Scalar", lerp},
     {"aten.lerp.Tensor", lerp},
+    {"prims.add.default", add_or_sub<Op::add>},
+    {"prims.sub.default", add_or_sub<Op::sub>},
+    {"prims.mul.default", mul},
+    {"prims.div.default", prims_div},
+    {"prims.fmod.default", promoting<Op::fmod>},
+    {"prims.remainder.default", promoting<Op::remainder>},
+    {"prims.minimum.default", promoting<Op::minimum>},
+    {"prims.maximum.default", promoting<Op::maximum>},
+    {"prims.atan2.default", promoting_float<Op::atan2>},
+    {"prims.pow.default", promoting<Op::pow>},
 };
 
 }  // namespace

@@ -16,12 +16,14 @@ Match xlogy(Call& call) {
   return call.result(f.where(zero, f.num(0, x.a), product));
 }
 
-// sqrt(a^2 + b^2); the squares of floats do not overflow in double.
+// sqrt(a^2 + b^2); the squares of floats do not overflow in double. An infinity wins over NaN.
 Match hypot(Call& call) {
   const Operands2 x = promoted_float(call);
   Formula f{call};
   const ValueId a = call.to(x.a, DType::f64), b = call.to(x.b, DType::f64);
-  return call.result(call.to(f.un(Op::sqrt, f.add(f.mul(a, a), f.mul(b, b))), x.dtype));
+  const ValueId y = call.to(f.un(Op::sqrt, f.add(f.mul(a, a), f.mul(b, b))), x.dtype);
+  const ValueId infinite = f.either(f.un(Op::isinf, x.a), f.un(Op::isinf, x.b));
+  return call.result(f.where(infinite, f.num(std::numeric_limits<double>::infinity(), y), y));
 }
 
 // max(a, b) + log(1 + e^-|a - b|). Equal infinities have no difference: they are the result.
@@ -91,6 +93,9 @@ constexpr AtenRule kRules[] = {
     {"aten.fmin.default", number_wins<Op::minimum>},
     {"aten.fmax.default", number_wins<Op::maximum>},
     {"aten.ldexp.Tensor", ldexp},
+    {"prims.hypot.default", hypot},
+    {"prims.fmin.default", number_wins<Op::minimum>},
+    {"prims.fmax.default", number_wins<Op::maximum>},
     {"aten.gcd.default", no_kernel},
     {"aten.lcm.default", no_kernel},
     {"aten.nextafter.default", no_kernel},

@@ -40,6 +40,11 @@ Match where(Call& call) {
   const Operands2 x = promoted(call);
   return call.result(call.op(Op::where, {condition, x.a, x.b}));
 }
+Match prims_where(Call& call) {
+  const ValueId condition = call.to(call.tensor("pred"), DType::boolean);
+  const Operands2 x = promoted(call, "a", "b");
+  return call.result(call.op(Op::where, {condition, x.a, x.b}));
+}
 Match where_indices(Call& call) { return call.unsupported("the shape of its result depends on the data"); }
 
 Match masked_fill(Call& call) {
@@ -119,7 +124,19 @@ constexpr AtenRule kRules[] = {
     {"aten.where.Scalar", where},
     {"aten.where.ScalarSelf", where},
     {"aten.where.ScalarOther", where},
+    {"prims.where.default", prims_where},
     {"aten.where.default", where_indices},
+    {"prims.eq.default", compare<Op::eq>},
+    {"prims.ne.default", compare<Op::ne>},
+    {"prims.lt.default", compare<Op::lt>},
+    {"prims.le.default", compare<Op::le>},
+    {"prims.gt.default", compare<Op::gt>},
+    {"prims.ge.default", compare<Op::ge>},
+    {"prims.bitwise_and.default", bitwise<Op::bitwise_and>},
+    {"prims.bitwise_or.default", bitwise<Op::bitwise_or>},
+    {"prims.bitwise_xor.default", bitwise<Op::bitwise_xor>},
+    {"prims.shift_left.default", shift<Op::shift_left>},
+    {"prims.shift_right_arithmetic.default", shift<Op::shift_right>},
     {"aten.masked_fill.Scalar", masked_fill},
     {"aten.masked_fill.Tensor", masked_fill},
     {"aten.isclose.default", isclose},

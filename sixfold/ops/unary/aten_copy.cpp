@@ -12,6 +12,15 @@ Match to_dtype(Call& call) {
   return call.result(dtype ? call.to(x, *dtype) : x);
 }
 Match to_other(Call& call) { return call.result(call.to(call.tensor("self"), call.dtype_of(call.tensor("other")))); }
+Match convert_element_type(Call& call) {
+  const auto dtype = call.dtype("dtype");
+  return call.result(call.to(call.tensor("a"), dtype.value_or(DType::f32)));
+}
+Match prims_same(Call& call) { return call.result(call.tensor("a")); }
+Match prims_scalar(Call& call) {
+  const DType natural = result_type(call, {"s"});
+  return call.result(call.tensor_or_scalar("s", call.dtype("dtype").value_or(natural)));
+}
 template <DType dtype>
 Match cast(Call& call) {
   return call.result(call.to(call.tensor("self"), dtype));
@@ -99,6 +108,11 @@ constexpr AtenRule kRules[] = {
     {"aten.feature_alpha_dropout.default", dropout},
     {"aten.native_dropout.default", native_dropout},
     {"aten._fused_dropout.default", random},
+    {"prims.convert_element_type.default", convert_element_type},
+    {"prims.device_put.default", prims_same},
+    {"prims.view_of.default", prims_same},
+    {"prims.scalar_tensor.default", prims_scalar},
+    {"prims.fill.default", fill},
     {"aten.bernoulli.default", random},
     {"aten.bernoulli.p", random},
     {"aten.bernoulli.Tensor", random},
