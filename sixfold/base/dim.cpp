@@ -6,7 +6,7 @@
 namespace sixfold {
 
 struct Dim::Atom {
-  enum Kind { kSymbol, kFloorDiv, kMod, kMax, kMin } kind;
+  enum Kind { kSymbol, kFloorDiv, kMod, kMax, kMin, kMul } kind;
   std::string text;  // canonical spelling; the sort key
   Dim a, b;          // operands of the functions
 };
@@ -20,6 +20,8 @@ struct Dim::Poly {
 };
 
 namespace {
+
+constexpr size_t kMaxTerms = 256;
 
 int64_t clamp_dim(__int128 x) {
   return static_cast<int64_t>(std::clamp<__int128>(x, -static_cast<__int128>(kMaxDim), kMaxDim));
@@ -102,6 +104,7 @@ struct DimAlgebra {
       case Atom::kFloorDiv: return floordiv(a, b);
       case Atom::kMod: return mod(a, b);
       case Atom::kMax: return max(a, b);
+      case Atom::kMul: return a * b;
       default: return min(a, b);
     }
   }
@@ -155,9 +158,12 @@ Dim operator+(const Dim& a, const Dim& b) {
 
 Dim operator*(const Dim& a, const Dim& b) {
   if (a.is_static() && b.is_static()) return Dim(clamp_dim(static_cast<__int128>(a.value_) * b.value_));
+  const auto a_terms = DimAlgebra::terms(a), b_terms = DimAlgebra::terms(b);
+  // Products of long sums stay as they are: expanding a chain of them would take memory without bound.
+  if (a_terms.size() * b_terms.size() > kMaxTerms) return DimAlgebra::function(Dim::Atom::kMul, "mul", a, b);
   std::vector<DimAlgebra::Term> out;
-  for (const auto& x : DimAlgebra::terms(a)) {
-    for (const auto& y : DimAlgebra::terms(b)) {
+  for (const auto& x : a_terms) {
+    for (const auto& y : b_terms) {
       DimAlgebra::Term t{x.factors, clamp_dim(static_cast<__int128>(x.coefficient) * y.coefficient)};
       t.factors.insert(t.factors.end(), y.factors.begin(), y.factors.end());
       std::sort(t.factors.begin(), t.factors.end(), [](const auto& p, const auto& q) { return p->text < q->text; });
@@ -285,6 +291,7 @@ class DimParser {
     if (name == "mod") return mod(a, b);
     if (name == "max") return max(a, b);
     if (name == "min") return min(a, b);
+    if (name == "mul") return a * b;
     return bad();
   }
 

@@ -8,6 +8,10 @@
 namespace sixfold {
 namespace {
 
+// Far above any model; they bound what a small file can make us build.
+constexpr size_t kMaxViews = 64;
+constexpr size_t kMaxValues = size_t{1} << 20;
+
 std::string_view op_name(std::string_view target) {
   const size_t begin = target.find('.') + 1;
   return target.substr(begin, target.rfind('.') - begin);
@@ -80,7 +84,8 @@ Aliases::Place Aliases::add_view(Place base, const View& view, ValueId value, co
   return static_cast<Place>(places_.size() - 1);
 }
 
-ValueId Aliases::replay(const View& view, ValueId base, uint32_t origin) {
+Result<ValueId> Aliases::replay(const View& view, ValueId base, uint32_t origin) {
+  if (graph_.value_count() > kMaxValues) return unsupported("in-place ops and views give more than ", kMaxValues, " values");
   const Node& node = graph_.node(view.node);
   std::vector<ValueId> inputs = node.inputs;
   inputs[view.operand] = base;
@@ -95,7 +100,9 @@ Result<ValueId> Aliases::read(Place place, uint32_t origin) {
   const Storage& storage = storages_[info.storage];
   if (info.version != storage.version) {
     info.value = storage.current;
-    for (const View& view : info.views) info.value = replay(view, info.value, origin);
+    for (const View& view : info.views) {
+      SF_ASSIGN(info.value, replay(view, info.value, origin));
+    }
     info.version = storage.version;
   }
   return info.value;
@@ -144,6 +151,8 @@ Result<std::vector<Aliases::Place>> Aliases::add_results(const Schema* schema, N
     const SchemaArg* viewed = tracking_ && schema ? viewed_argument(*schema, i) : nullptr;
     const Place* base = viewed ? place_of(arguments, viewed->name) : nullptr;
     const Sharing shares = base ? sharing(*schema, node, places_[*base], metas[i]) : Sharing::none;
+    if (shares == Sharing::shares && places_[*base].views.size() >= kMaxViews)
+      return unsupported("views of views nest deeper than ", kMaxViews, " levels");
     if (shares == Sharing::shares) {
       const auto& operands = std::get<Operands>(*node.attrs.find(viewed->name));
       out.push_back(add_view(*base, {id, operands.first, static_cast<uint32_t>(i)}, node.outputs[i], metas[i]));
@@ -243,7 +252,10 @@ Status Aliases::write(Place place, ValueId value, uint32_t origin) {
   if (storages_[info.storage].unsure)
     return unsupported("a tensor is changed in place that may share memory with a reshaped one of symbolic shape");
   std::vector<ValueId> bases{storages_[info.storage].current};  // what each view looks at
-  for (size_t i = 0; i + 1 < info.views.size(); ++i) bases.push_back(replay(info.views[i], bases[i], origin));
+  for (size_t i = 0; i + 1 < info.views.size(); ++i) {
+    SF_ASSIGN(const ValueId base, replay(info.views[i], bases[i], origin));
+    bases.push_back(base);
+  }
   ValueId whole = value;
   for (size_t i = info.views.size(); i-- > 0;) {
     SF_ASSIGN(whole, write_back(info.views[i], bases[i], whole, origin));
@@ -253,7 +265,7 @@ Status Aliases::write(Place place, ValueId value, uint32_t origin) {
   ++storage.version;
   places_[place].value = value;
   places_[place].version = storage.version;
-  wrote_ = true;
+  writes_.push_back(info.storage);
   return ok_status();
 }
 
@@ -327,8 +339,13 @@ Result<std::vector<Aliases::Place>> Aliases::add_functional(const Schema& schema
   return out;
 }
 
+bool Aliases::wrote_before(const Mark& mark) const {
+  return std::any_of(writes_.begin() + static_cast<std::ptrdiff_t>(mark.writes), writes_.end(),
+                     [&](uint32_t storage) { return storage < mark.storages; });
+}
+
 Status Aliases::finish() {
-  if (!wrote_) return ok_status();
+  if (writes_.empty()) return ok_status();
   for (const Storage& storage : storages_) {
     if (storage.version == 0) continue;
     Value& original = graph_.value(storage.original);

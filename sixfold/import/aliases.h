@@ -38,6 +38,17 @@ class Aliases {
   Result<std::vector<Place>> add_mutating(const Schema& schema, NamedArguments arguments, const ArgumentPlaces& places,
                                           const std::vector<TensorMeta>& metas, uint32_t origin);
 
+  // A functional call of an op in the schema table, defaults filled in.
+  Result<ValueId> emit(std::string_view target, NamedArguments arguments, const Type& type, uint32_t origin);
+  const TensorMeta& meta(Place place) const { return places_[place].meta; }
+
+  // Whether anything that existed at the mark was written since.
+  struct Mark {
+    size_t storages, writes;
+  };
+  Mark mark() const { return {storages_.size(), writes_.size()}; }
+  bool wrote_before(const Mark& mark) const;
+
   // Turns written constants into states, lists graph.mutations, drops nodes that only served unused views.
   Status finish();
 
@@ -64,8 +75,7 @@ class Aliases {
   Place add_view(Place base, const View& view, ValueId value, const TensorMeta& meta);
   const SchemaArg* viewed_argument(const Schema& schema, size_t output) const;
   Sharing sharing(const Schema& schema, const Node& node, const PlaceInfo& base, const TensorMeta& result) const;
-  Result<ValueId> emit(std::string_view target, NamedArguments arguments, const Type& type, uint32_t origin);
-  ValueId replay(const View& view, ValueId base, uint32_t origin);
+  Result<ValueId> replay(const View& view, ValueId base, uint32_t origin);
   Status write(Place place, ValueId value, uint32_t origin);
   Result<ValueId> write_back(const View& view, ValueId base, ValueId part, uint32_t origin);
   Result<std::vector<Place>> add_functional(const Schema& schema, const std::string& target, NamedArguments arguments,
@@ -74,9 +84,9 @@ class Aliases {
 
   Graph& graph_;
   bool tracking_;
-  bool wrote_ = false;
   std::vector<Storage> storages_;
   std::vector<PlaceInfo> places_;
+  std::vector<uint32_t> writes_;  // storages, in the order written
 };
 
 }  // namespace sixfold

@@ -1,0 +1,68 @@
+// Names of a program's graph, and the Argument unions that mention them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "sixfold/import/aliases.h"
+#include "sixfold/import/archive.h"
+#include "sixfold/import/arguments.h"
+
+namespace sixfold {
+
+// The names of one graph of the file; a subgraph has its own.
+struct Scope {
+  using Table = std::unordered_map<std::string_view, Json>;
+  Table tensors, sym_ints, sym_floats, sym_bools;
+  std::unordered_map<std::string_view, Aliases::Place> places;
+  std::unordered_map<std::string_view, Dim> known_ints;  // of sym_ints, those already read
+};
+
+class ValueReader {
+ public:
+  ValueReader(const Pt2Archive& archive, Graph& graph, Aliases& aliases)
+      : archive_(archive), graph_(graph), aliases_(aliases) {}
+
+  // A parameter or buffer: a constant from its first use on.
+  struct Weight {
+    std::string name;  // in the model, not of the placeholder
+    std::optional<ValueId> value;
+  };
+  using Weights = std::unordered_map<std::string_view, Weight>;  // by placeholder
+  Weights weights;  // visible in the outermost scope
+
+  static Result<Scope> open_scope(const Json& graph);
+  static Result<std::string_view> tensor_name(const Json& tensor);
+  Result<TensorMeta> meta_of(const Scope& scope, std::string_view name);
+
+  Status define(Scope& scope, std::string_view name, Aliases::Place place);
+  Result<Aliases::Place> find_place(Scope& scope, std::string_view name);
+  Result<ValueId> read_named(Scope& scope, std::string_view name);
+
+  // The places that a tensor argument names; nothing for other tags. kNone stands for None in a list.
+  static constexpr Aliases::Place kNone = UINT32_MAX;
+  Result<std::optional<std::vector<Aliases::Place>>> tensor_places(Scope& scope, std::string_view tag, const Json& value);
+  // A number, boolean, text, None or symbolic integer; nothing for other tags.
+  Result<std::optional<Attr>> literal(Scope& scope, std::string_view tag, const Json& value);
+  // Any argument of a node. Adds the places of its tensors to places.
+  Result<Argument> read_argument(Scope& scope, const Json& json, uint32_t origin, std::vector<Aliases::Place>& places);
+
+  void set_top(Scope& scope) { top_ = &scope; }
+
+ private:
+  Result<Aliases::Place> add_weight(const Scope& scope, std::string_view name, Weight& weight);
+  Result<Dim> sym_int(Scope& scope, const Json& argument);
+  Result<Attr> sym_plain(const Scope::Table& table, const Json& argument);
+  Result<std::optional<Attr>> literal_list(Scope& scope, std::string_view tag, const Json& value);
+  Result<std::optional<Attr>> enumeration(std::string_view tag, const Json& value);
+
+  const Pt2Archive& archive_;
+  Graph& graph_;
+  Aliases& aliases_;
+  Scope* top_ = nullptr;
+};
+
+}  // namespace sixfold
