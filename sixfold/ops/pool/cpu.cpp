@@ -154,7 +154,7 @@ KernelResult make_pool(const KernelCall& call, Plan plan) {
       }
     });
     return ok_status();
-  });
+  }, {.optional_outputs = true});
 }
 
 KernelResult make_strided(const KernelCall& call, bool max) {
