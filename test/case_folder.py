@@ -21,7 +21,7 @@ NPY = {torch.float16, torch.float32, torch.float64, torch.int8, torch.int16, tor
        torch.uint16, torch.uint32, torch.uint64, torch.bool}
 
 
-FOREIGN = {"mlx", "et_vk", "tosa", "arm", "cortex_m", "neutron", "coreml", "llama", "dim_order_ops"}
+FOREIGN = {"mlx", "mlx_test", "et_vk", "tosa", "arm", "cortex_m", "neutron", "coreml", "llama", "dim_order_ops"}
 
 
 class Refused(Exception):
