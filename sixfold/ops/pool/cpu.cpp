@@ -55,6 +55,15 @@ Plan make_plan(const KernelCall& call, bool max) {
   return plan;
 }
 
+template <typename T>
+constexpr bool kHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+
+template <typename T>
+T lowest() {
+  if constexpr (kHalf<T>) return T(-std::numeric_limits<float>::infinity());
+  else return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+}
+
 // Any dtype, any strides; writes indices when asked to. Elements [begin, end) of the output in row-major order.
 template <typename T>
 void pool_any(const Plan& plan, const T* in, T* out, int64_t* indices, int64_t begin, int64_t end) {
@@ -74,15 +83,15 @@ void pool_any(const Plan& plan, const T* in, T* out, int64_t* indices, int64_t b
     const auto at = [&](const std::array<int64_t, 5>& t) {
       return n * t[0] + c * t[1] + od * t[2] + oh * t[3] + ow * t[4];
     };
-    T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-    T sum = 0;
+    T best = lowest<T>();
+    T sum = T{};
     int64_t index = (wd.first * height.in + wh.first) * width.in + ww.first;
     for (int64_t a = 0, d = wd.begin; a < wd.count; ++a, d += depth.step)
       for (int64_t b = 0, h = wh.begin; b < wh.count; ++b, h += height.step)
         for (int64_t e = 0, w = ww.begin; e < ww.count; ++e, w += width.step) {
           const T v = plane[d * s[2] + h * s[3] + w * s[4]];
           if (!plan.max) {
-            sum += v;
+            sum = static_cast<T>(sum + v);
           } else if (v > best || v != v) {  // NaN wins, the last one
             best = v;
             index = (d * height.in + h) * width.in + w;
@@ -93,8 +102,11 @@ void pool_any(const Plan& plan, const T* in, T* out, int64_t* indices, int64_t b
       if (indices) indices[at(plan.index_strides)] = index;
     } else {
       const bool empty = wd.count == 0 || wh.count == 0 || ww.count == 0;
-      const int64_t divisor = plan.divisor ? plan.divisor : wd.size * wh.size * ww.size;
-      out[at(plan.out_strides)] = empty ? T{0} : static_cast<T>(sum / static_cast<T>(divisor));
+      const auto over = [](T x, int64_t by) { return static_cast<T>(x / static_cast<T>(by)); };
+      if (empty) sum = T{};
+      else if (kHalf<T>) sum = over(over(over(sum, wd.size), wh.size), ww.size);
+      else sum = over(sum, plan.divisor ? plan.divisor : wd.size * wh.size * ww.size);
+      out[at(plan.out_strides)] = sum;
     }
   }
 }
@@ -128,7 +140,9 @@ void run_f32(const Plan& plan, int64_t work, const Buffers& buffers) {
 
 KernelResult make_pool(const KernelCall& call, Plan plan) {
   const DType dtype = plan.dtype;
-  if (is_half(dtype) || dtype == DType::boolean) return unsupported(call.op, " of ", dtype);
+  // torch rounds every step of one pool in half precision: adaptive_avg_pool3d. The others are right in float.
+  const bool rounds_steps = call.op == Op::adaptive_avg_pool && call.in[0].rank() == 5;
+  if (dtype == DType::boolean || (is_half(dtype) && !rounds_steps)) return unsupported(call.op, " of ", dtype);
   const int64_t count = call.out[0].count();
   if (count == 0) return make_kernel([](const Buffers&) { return ok_status(); });
   int64_t work = 1;  // positions of the largest window
@@ -147,7 +161,7 @@ KernelResult make_pool(const KernelCall& call, Plan plan) {
     }
     with_type(plan.dtype, [&](auto zero) {
       using T = decltype(zero);
-      if constexpr (!std::is_same_v<T, bool> && !std::is_same_v<T, Half> && !std::is_same_v<T, BFloat16>) {
+      if constexpr (!std::is_same_v<T, bool>) {
         buffers.pool.for_ranges(count, kTaskWork / work, [&](int64_t begin, int64_t end) {
           pool_any<T>(plan, buffers.input<T>(0), buffers.output<T>(), indices, begin, end);
         });
