@@ -185,10 +185,28 @@ void copy_pixels(const Plan& plan, const std::byte* in, std::byte* out, int64_t 
   }
 }
 
+// Nearest in row-major images. Output rows that come from the same input row are copies of each other.
+template <typename T>
+void copy_rows(const Plan& plan, const T* in, T* out, int64_t begin, int64_t end) {
+  const auto& [depth, height, width] = plan.axes;
+  const int32_t* index = width.index.data();
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t h = row % height.out, d = row / height.out % depth.out, plane = row / height.out / depth.out;
+    T* to = out + row * width.out;
+    if (row > begin && h > 0 && height.index[h] == height.index[h - 1]) {
+      std::memcpy(to, to - width.out, static_cast<size_t>(width.out) * sizeof(T));
+      continue;
+    }
+    const T* line = in + ((plane * depth.in + depth.index[d]) * height.in + height.index[h]) * width.in;
+    for (int64_t w = 0; w < width.out; ++w) to[w] = line[index[w]];
+  }
+}
+
 constexpr int64_t kTaskWork = 16384;
 constexpr int64_t kMaxTasks = 64;  // each has a line of scratch
 
-KernelResult make_resize(Plan plan, int64_t count, bool fast) {
+KernelResult make_resize(Plan plan, int64_t count, bool plain) {
+  const bool fast = plan.dtype == DType::f32 && (plain || plan.channels_last);
   const int64_t spatial_rows = plan.axes[0].out * plan.axes[1].out;
   const int64_t rows = plan.batch * spatial_rows * (plan.channels_last ? 1 : plan.channels);
   const int64_t row_work = plan.axes[2].out * (plan.channels_last ? plan.channels : 1) *
@@ -199,7 +217,7 @@ KernelResult make_resize(Plan plan, int64_t count, bool fast) {
   const int64_t line = (plan.axes[2].in + 15) / 16 * 16;
   const KernelTraits traits{.scratch_bytes = with_lines ? static_cast<size_t>(kMaxTasks * line) * sizeof(float) : 0};
   return make_kernel(
-      [plan = std::move(plan), count, fast, rows, grain, line](const Buffers& buffers) {
+      [plan = std::move(plan), count, fast, plain, rows, grain, line](const Buffers& buffers) {
         if (plan.copy && plan.channels_last) {
           buffers.pool.for_ranges(rows, grain, [&](int64_t begin, int64_t end) {
             copy_pixels(plan, buffers.input<std::byte>(0), buffers.output<std::byte>(), begin, end);
@@ -215,6 +233,12 @@ KernelResult make_resize(Plan plan, int64_t count, bool fast) {
         } else {
           with_type(plan.dtype, [&](auto zero) {
             using T = decltype(zero);
+            if (plan.copy && plain) {
+              buffers.pool.for_ranges(rows, grain, [&](int64_t begin, int64_t end) {
+                copy_rows<T>(plan, buffers.input<T>(0), buffers.output<T>(), begin, end);
+              });
+              return;
+            }
             buffers.pool.for_ranges(count, kTaskWork, [&](int64_t begin, int64_t end) {
               resize_any<T>(plan, buffers.input<T>(0), buffers.output<T>(), begin, end);
             });
@@ -252,8 +276,7 @@ KernelResult upsample(const KernelCall& call) {
   plan.out_strides = image::padded_strides(y);
   const bool plain = is_row_major(x) && is_row_major(y);
   plan.channels_last = is_channels_last(x) && is_channels_last(y) && !plain;
-  const bool fast = x.dtype == DType::f32 && (plain || plan.channels_last);
-  return image::make_resize(std::move(plan), y.count(), fast);
+  return image::make_resize(std::move(plan), y.count(), plain);
 }
 
 }  // namespace sixfold::cpu

@@ -64,7 +64,7 @@ T lowest() {
   else return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
 }
 
-// Any dtype, any strides; writes indices when asked to. Elements [begin, end) of the output in row-major order.
+// Any dtype, any strides; writes what it has room for: a maximum may be wanted without indices, or they without it. Elements [begin, end) of the output in row-major order.
 template <typename T>
 void pool_any(const Plan& plan, const T* in, T* out, int64_t* indices, int64_t begin, int64_t end) {
   const auto& [depth, height, width] = plan.axes;
@@ -98,7 +98,7 @@ void pool_any(const Plan& plan, const T* in, T* out, int64_t* indices, int64_t b
           }
         }
     if (plan.max) {
-      out[at(plan.out_strides)] = best;
+      if (out) out[at(plan.out_strides)] = best;
       if (indices) indices[at(plan.index_strides)] = index;
     } else {
       const bool empty = wd.count == 0 || wh.count == 0 || ww.count == 0;
@@ -153,6 +153,7 @@ KernelResult make_pool(const KernelCall& call, Plan plan) {
   }
   const bool fast = dtype == DType::f32 &&
                     (plan.channels_last || (is_row_major(call.in[0]) && is_row_major(call.out[0])));
+  const KernelTraits traits{.optional_outputs = true};
   return make_kernel([plan = std::move(plan), count, work, fast](const Buffers& buffers) {
     int64_t* indices = buffers.out.size() > 1 ? buffers.output<int64_t>(1) : nullptr;
     if (fast && !indices) {
@@ -168,7 +169,7 @@ KernelResult make_pool(const KernelCall& call, Plan plan) {
       }
     });
     return ok_status();
-  }, {.optional_outputs = true});
+  }, traits);
 }
 
 KernelResult make_strided(const KernelCall& call, bool max) {

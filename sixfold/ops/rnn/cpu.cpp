@@ -189,7 +189,7 @@ KernelResult make_layer(const KernelCall& call, int64_t gates) {
               .zeros = {}};
   if (!layer.b_hh) layer.zeros.assign(static_cast<size_t>(layer.rows()), 0.0f);
   const auto finish = [](auto kernel) {
-    const KernelTraits traits{.scratch_bytes = kernel.scratch_bytes()};
+    const KernelTraits traits{.scratch_bytes = kernel.scratch_bytes(), .optional_outputs = true};
     return make_kernel(std::move(kernel), traits);
   };
   if (x.dtype == DType::f64) return finish(LayerF64(std::move(layer)));
