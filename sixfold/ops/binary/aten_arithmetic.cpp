@@ -12,23 +12,22 @@ std::string rounding_of(Call& call) {
   return mode;
 }
 
-// torch reads a number beside a half tensor as a float, without rounding it to the half first. Such a call is
-// computed in f32.
+// torch rounds a number beside a half tensor to the half before it adds, but multiplies and divides by the float. Such a
+// product is computed in f32.
 bool needs_float(Call& call, DType dtype, std::string_view name) {
-  if (!is_half(dtype) || call.is_tensor(name) || call.is_none(name)) return false;
-  const double value = call.real(name);
-  const auto rounded = static_cast<float>(value);
-  return (dtype == DType::f16 ? static_cast<float>(Half(rounded)) : static_cast<float>(BFloat16(rounded))) != rounded;
+  if (!is_half(dtype) || call.is_tensor(name)) return false;
+  const auto value = static_cast<float>(call.real(name));
+  return (dtype == DType::f16 ? static_cast<float>(Half(value)) : static_cast<float>(BFloat16(value))) != value;
 }
 
 // The dtype of the result, and the one to compute in.
 struct Dtypes {
   DType result, compute;
 };
-Dtypes arithmetic_dtypes(Call& call, bool to_floats = false) {
+Dtypes product_dtypes(Call& call, bool to_floats = false) {
   DType dtype = result_type(call, {"self", "other"});
   if (to_floats) dtype = to_float(dtype);
-  const bool wide = needs_float(call, dtype, "self") || needs_float(call, dtype, "other") || needs_float(call, dtype, "alpha");
+  const bool wide = needs_float(call, dtype, "self") || needs_float(call, dtype, "other");
   return {dtype, wide ? DType::f32 : dtype};
 }
 
@@ -41,14 +40,12 @@ ValueId scaled(Call& call, std::string_view name, DType dtype) {
 
 template <Op op>
 Match add_or_sub(Call& call) {
-  const Dtypes d = arithmetic_dtypes(call);
-  return call.result(
-      call.to(call.op(op, {operand(call, "self", d.compute), scaled(call, "other", d.compute)}), d.result));
+  const DType dtype = result_type(call, {"self", "other"});
+  return call.result(call.op(op, {operand(call, "self", dtype), scaled(call, "other", dtype)}));
 }
 Match rsub(Call& call) {
-  const Dtypes d = arithmetic_dtypes(call);
-  return call.result(
-      call.to(call.op(Op::sub, {operand(call, "other", d.compute), scaled(call, "self", d.compute)}), d.result));
+  const DType dtype = result_type(call, {"self", "other"});
+  return call.result(call.op(Op::sub, {operand(call, "other", dtype), scaled(call, "self", dtype)}));
 }
 Match add_relu(Call& call) {
   const DType dtype = result_type(call, {"self", "other"});
@@ -56,13 +53,13 @@ Match add_relu(Call& call) {
   return call.result(call.op(Op::relu, {sum}));
 }
 Match mul(Call& call) {
-  const Dtypes d = arithmetic_dtypes(call);
+  const Dtypes d = product_dtypes(call);
   const ValueId y = call.op(Op::mul, {operand(call, "self", d.compute), operand(call, "other", d.compute)});
   return call.result(call.to(y, d.result));
 }
 
 Match divide(Call& call, const std::string& rounding) {
-  const Dtypes d = arithmetic_dtypes(call, /*to_floats=*/rounding == "none");
+  const Dtypes d = product_dtypes(call, /*to_floats=*/rounding == "none");
   const ValueId y = call.op(Op::div, {operand(call, "self", d.compute), operand(call, "other", d.compute)},
                             {{"rounding", rounding}});
   return call.result(call.to(y, d.result));
