@@ -85,6 +85,36 @@ void softmax_column(const T* x, T* y, const AxisSplit& split, bool log) {
     y[at(i)] = log ? x[at(i)] - max - std::log(sum) : std::exp(x[at(i)] - max) / sum;
 }
 
+// log_softmax of halves along the last axis. torch keeps the sum and its logarithm in the input's type there, an error
+// of up to half a unit of the logarithm that every result shares; along other axes it computes in float.
+template <typename T>
+void log_softmax_half_row(const T* x, T* y, int64_t n) {
+  constexpr int64_t kChunk = 256;
+  float max = -std::numeric_limits<float>::infinity(), sum = 0, chunk[kChunk];
+  for (int64_t i = 0; i < n; ++i) {
+    const float v = x[i];
+    if (v > max || std::isnan(v)) max = v;
+  }
+  for (int64_t begin = 0; begin < n; begin += kChunk) {
+    const int64_t count = std::min(kChunk, n - begin);
+    for (int64_t i = 0; i < count; ++i) chunk[i] = static_cast<float>(x[begin + i]) - max;
+    sum += exp_sum_f32(chunk, 1.0f, 0.0f, chunk, static_cast<size_t>(count));
+  }
+  const float log_sum = T(std::log(static_cast<float>(T(sum))));
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(x[i]) - log_sum - max;
+}
+
+template <typename T>
+std::unique_ptr<Kernel> make_log_softmax_half(const AxisSplit& split) {
+  return make_kernel([split](const Buffers& b) {
+    b.pool.for_ranges(split.outer, grain_for(4 * split.extent), [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o)
+        log_softmax_half_row(b.input<T>(0) + o * split.extent, b.output<T>() + o * split.extent, split.extent);
+    });
+    return ok_status();
+  });
+}
+
 }  // namespace
 
 KernelResult softmax(const KernelCall& call) {
@@ -102,6 +132,9 @@ KernelResult softmax(const KernelCall& call) {
       return ok_status();
     });
   }
+  const bool last_axis = call.attrs.integer("dim") + 1 >= static_cast<int64_t>(call.in[0].rank());
+  if (log && last_axis && call.in[0].dtype == DType::f16) return make_log_softmax_half<Half>(split);
+  if (log && last_axis && call.in[0].dtype == DType::bf16) return make_log_softmax_half<BFloat16>(split);
   if (call.in[0].dtype != DType::f32) return unsupported(call.op, " of ", call.in[0].dtype);
   if (split.inner == 1) {
     const auto run = [split, log](const Buffers& b) {

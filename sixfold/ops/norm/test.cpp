@@ -49,6 +49,13 @@ TEST(LogSoftmax, keeps_small_differences_of_large_inputs) {
   EXPECT_NEAR(y[0], -std::log(2.0f), 1e-6);
 }
 
+TEST(LogSoftmax, of_halves_shares_one_rounded_logarithm) {
+  const auto y = values_of<Half>((*run_op(Op::log_softmax, {tensor_of<Half>({3}, {1.0f, 2.0f, 3.0f})}, {{"dim", Dim(0)}}))[0]);
+  const float log_sum = Half(std::log(static_cast<float>(Half(1 + std::exp(-1.0f) + std::exp(-2.0f)))));
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(static_cast<float>(y[static_cast<size_t>(i)]), static_cast<float>(Half(static_cast<float>(i - 2) - log_sum)));
+}
+
 // [groups of x][n] normalized about their mean (or zero) in double.
 std::vector<double> normalized(const Tensor& x, int64_t n, double eps, bool rms) {
   std::vector<double> out;
