@@ -209,8 +209,8 @@ Status run_it() {
   PipelineReport report;
   if (options.stage != "imported") {
     // Folding computes with the weights; a look at the model must not read them. Ops without support are listed.
-    RewriteOptions rewrite;
-    if (options.stage == "canonical") rewrite.disabled = {"fold_constants", "fold_batch_norm"};
+    RewriteOptions rewrite{.disabled = {"fold_batch_norm"}};
+    if (options.stage == "canonical") rewrite.disabled.insert("fold_constants");
     Status s = canonicalize(graph, rewrite, &report);
     if (s.ok() && options.stage == "cpu") s = optimize_for_cpu(graph, rewrite, &report);
     if (!s.ok() && report.unsupported.empty()) return s;

@@ -97,7 +97,10 @@ Result<std::unique_ptr<Session>> Session::create(Graph graph, const Bindings& bi
   out->graph_ = std::move(graph);
   Graph& g = out->graph_;
   specialize(g, bindings);
-  SF_TRY(canonicalize(g, options, &out->report_));
+  // Eager torch's numbers: a batch norm is applied after its convolution (fuse_batch_norm), not folded into the weights.
+  RewriteOptions canonical = options;
+  canonical.disabled.insert("fold_batch_norm");
+  SF_TRY(canonicalize(g, canonical, &out->report_));
   SF_TRY(optimize_for_cpu(g, options, &out->report_));
   SF_ASSIGN(Program program, to_program(g));
   SF_ASSIGN(Plan plan, make_plan(std::move(program)));

@@ -15,9 +15,10 @@ state %count: f32[] = [0.0]
 %conv = aten.conv2d.default(input=%x, weight=%w, bias=none, stride=[1, 1], padding=[1, 1], dilation=[1, 1], groups=1) : f32[s0, 4, 8, 8]  # conv2d at m.py:3 in forward: y = self.conv(x)
 %sum = aten.add.Tensor(self=%conv, other=%c, alpha=1) : f32[s0, 4, 8, 8]
 %cat = aten.cat.default(tensors=[%sum, %sum], dim=1) : f32[s0, 8, 8, 8]
+%pick = aten.index_select.default(self=%cat, dim=1, index=%i) : f32[s0, 2, 8, 8]
 %next = aten.mul.Tensor(self=%count, other=2.0) : f32[]
 mutate %count %next
-output %cat
+output %pick
 output none
 )";
 

@@ -21,6 +21,7 @@ const std::vector<Stage>& canonical_stages() {
 
 const std::vector<Stage>& cpu_stages() {
   static const std::vector<Stage> stages = {
+      {"norms", {{"fuse_batch_norm", fuse_batch_norm}}},
       // What is added comes before what is applied to the sum.
       {"sums", {{"fuse_bias", fuse_bias}, {"fuse_residual", fuse_residual}}},
       {"activations", {{"form_silu", form_silu}, {"fuse_activation", fuse_activation}}},

@@ -14,6 +14,7 @@ Match merge_permutes(const Graph& graph, const Node& node);
 
 // fuse.cpp
 Match fold_batch_norm(const Graph& graph, const Node& node);
+Match fuse_batch_norm(const Graph& graph, const Node& node);
 Match fuse_bias(const Graph& graph, const Node& node);
 Match fuse_residual(const Graph& graph, const Node& node);
 Match form_silu(const Graph& graph, const Node& node);

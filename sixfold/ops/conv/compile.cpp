@@ -18,8 +18,8 @@ Status check_list(const char* name, const Shape& list, size_t n, int64_t least) 
 }  // namespace
 
 InferResult convolution(const InferCall& call) {
-  if (call.in.size() < 2 || call.in.size() > 4)
-    return invalid_model("convolution of ", call.in.size(), " operands, expected 2 to 4");
+  if (call.in.size() < 2 || call.in.size() > 6)
+    return invalid_model("convolution of ", call.in.size(), " operands, expected 2 to 6");
   const Type &x = call.in[0], &w = call.in[1];
   if (!x.present() || x.dtype != w.dtype) return invalid_model("convolution of ", x, " with ", w, ": dtypes differ");
   if (x.rank() < 3 || x.rank() > 5 || x.rank() != w.rank())
@@ -65,11 +65,18 @@ InferResult convolution(const InferCall& call) {
                            " with padding ", padding[i], " and ", padding_end[i]);
     out.dims.push_back(std::move(extent));
   }
-  if (call.in.size() > 2 && call.in[2].present()) {
-    const Type& b = call.in[2];
+  static constexpr struct {
+    size_t operand;
+    const char* name;
+  } kPerChannel[] = {{2, "bias"}, {4, "scale"}, {5, "shift"}};
+  for (const auto& [i, name] : kPerChannel) {
+    if (i >= call.in.size() || !call.in[i].present()) continue;
+    const Type& b = call.in[i];
     if (b.dtype != x.dtype || b.rank() != 1 || !may_be_equal(b.dims[0], out_channels))
-      return invalid_model("convolution with bias ", b, ", expected ", Type{x.dtype, {out_channels}});
+      return invalid_model("convolution with ", name, " ", b, ", expected ", Type{x.dtype, {out_channels}});
   }
+  const auto present = [&](size_t i) { return i < call.in.size() && call.in[i].present(); };
+  if (present(4) != present(5)) return invalid_model("convolution with only one of scale and shift");
   if (call.in.size() > 3 && call.in[3].present() && (call.in[3].dtype != out.dtype || !equivalent(call.in[3].dims, out.dims)))
     return invalid_model("convolution with residual ", call.in[3], ", expected ", out);
   return std::vector<Type>{std::move(out)};

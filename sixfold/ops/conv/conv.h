@@ -28,6 +28,7 @@ struct ConvCall {
   ConvShape shape;
   bool row_major_in = false, row_major_out = false, row_major_residual = false;  // else channels-last
   bool bias = false, residual = false;
+  bool norm = false;  // scale and shift
   const float* weights = nullptr;  // row-major, as ops/aten.def has them; null: they come with each run
   UnaryF32 activation;             // for any that oneDNN does not fuse exactly
   Op activation_op = Op::call;     // call: none
@@ -35,7 +36,7 @@ struct ConvCall {
 };
 
 // f32 by oneDNN: channels-last inside, split over images, rows and output channels. Unsupported where oneDNN has no
-// fast code. Operands of the kernel: x, weights, bias, residual.
+// fast code. Operands of the kernel: x, weights, bias, residual, scale, shift.
 KernelResult make_blocked_conv(const ConvCall& call);
 
 // Any dtype, from the definition.

@@ -85,6 +85,7 @@ KernelResult convolution(const KernelCall& call) {
   conv.shape = shape;
   conv.bias = call.input(2).present();
   conv.residual = call.input(3).present();
+  conv.norm = call.input(4).present();
   conv.row_major_in = !is_channels_last(x);
   conv.row_major_out = !is_channels_last(call.out[0]);
   conv.row_major_residual = conv.residual && !is_channels_last(call.in[3]);
@@ -96,7 +97,7 @@ KernelResult convolution(const KernelCall& call) {
     conv.activation_params = unary_params(*op, call.attrs);
     SF_ASSIGN(conv.activation, activation_f32(call.attrs));
   }
-  if (shape.is_pointwise() && !conv.residual && shape.batch * shape.in_points() <= kSkinnyRows && !conv.row_major_in &&
+  if (shape.is_pointwise() && !conv.residual && !conv.norm && shape.batch * shape.in_points() <= kSkinnyRows && !conv.row_major_in &&
       !conv.row_major_out) {
     return make_skinny_linear({.rows = shape.batch * shape.in_points(),
                                .inner = shape.in_channels,

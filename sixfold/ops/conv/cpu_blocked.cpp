@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "sixfold/cpu/onednn.h"
+#include "sixfold/cpu/scale_rows.h"
 #include "sixfold/ops/conv/conv.h"
 
 namespace sixfold::cpu {
@@ -115,7 +116,10 @@ class BlockedConv final : public Kernel {
     scratch_bytes_ += (bytes + 63) / 64 * 64;
     return at;
   }
-  void run_task(Task& task, const float* src, const float* bias, const float* residual, float* dst, std::byte* scratch);
+  struct Affine {
+    const float *bias, *scale, *shift;  // by output channel, or null
+  };
+  void run_task(Task& task, const float* src, const Affine& affine, const float* residual, float* dst, std::byte* scratch);
 
   ConvCall call_;
   ConvShape shape_;  // call_.shape, with the points of a pointwise convolution as one row axis
@@ -124,7 +128,7 @@ class BlockedConv final : public Kernel {
   std::vector<Variant> variants_;
   std::vector<Packed> packed_;
   std::vector<Task> tasks_;
-  size_t src_offset_ = 0, dst_offset_ = 0;  // of transposed copies in scratch
+  size_t src_offset_ = 0, dst_offset_ = 0, residual_offset_ = 0;  // of transposed copies in scratch
 };
 
 dnnl_format_tag_t channels_last_tag(size_t n) { return n == 1 ? dnnl_nwc : n == 2 ? dnnl_nhwc : dnnl_ndhwc; }
@@ -150,7 +154,7 @@ Result<Primitive> BlockedConv::create(const Variant& v, bool fuse_activation) {
   after[0] = v.after;
   for (int64_t& d : dilation) --d;  // oneDNN counts the gaps
   PostOps ops;
-  if (call_.residual) ops.sum();
+  if (call_.residual && !call_.norm) ops.sum();  // a norm comes before the residual
   if (fuse_activation) fuse(ops, call_);
   if (s.transposed) {
     dnnl_deconvolution_desc_t desc;
@@ -286,7 +290,7 @@ KernelResult BlockedConv::make(const ConvCall& call) {
   kernel->split_ = choose_split(s);
 
   // Fuse the activation if the primitive stays a fast one with it.
-  if (call.activation_op != Op::call) {
+  if (call.activation_op != Op::call && !call.norm) {
     PostOps probe;
     const Variant whole{s.in[0], s.out[0], s.padding[0], s.padding_end[0], s.out_channels, {}};
     kernel->fused_ = fuse(probe, call) && kernel->create(whole, /*fuse_activation=*/true).ok();
@@ -297,18 +301,21 @@ KernelResult BlockedConv::make(const ConvCall& call) {
   if (call.row_major_out) {
     kernel->dst_offset_ = kernel->reserve(static_cast<size_t>(s.batch * s.out_points() * s.out_channels) * sizeof(float));
   }
+  if (call.row_major_residual && call.norm) {
+    kernel->residual_offset_ = kernel->reserve(static_cast<size_t>(s.batch * s.out_points() * s.out_channels) * sizeof(float));
+  }
   SF_TRY(kernel->add_tasks());
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
-void BlockedConv::run_task(Task& task, const float* src, const float* bias, const float* residual, float* dst,
+void BlockedConv::run_task(Task& task, const float* src, const Affine& affine, const float* residual, float* dst,
                            std::byte* scratch) {
   const Variant& v = variants_[task.variant];
   const int64_t channels = v.channels, row = shape_.out_channels;
   const bool tiled = split_.channels > 1;
   float* out = dst + task.dst;
   float* result = tiled ? reinterpret_cast<float*>(scratch + task.tile_offset) : out;
-  if (residual) {  // oneDNN adds to what is there
+  if (residual && !call_.norm) {  // oneDNN adds to what is there
     const float* from = residual + task.dst;
     if (!tiled && from != result) std::memcpy(result, from, static_cast<size_t>(task.points * channels) * sizeof(float));
     if (tiled) {
@@ -319,8 +326,13 @@ void BlockedConv::run_task(Task& task, const float* src, const float* bias, cons
   task.src_memory.set(src + task.src);
   task.dst_memory.set(result);
   task.scratch_memory.set(scratch + task.scratch_offset);
-  if (bias) task.bias_memory.set(bias + task.first_channel);
+  if (affine.bias) task.bias_memory.set(affine.bias + task.first_channel);
   v.primitive.execute(task.args);
+  if (call_.norm) {
+    for (int64_t p = 0; p < task.points; ++p)
+      scale_row_f32(result + p * channels, affine.scale + task.first_channel, affine.shift + task.first_channel,
+                    residual ? residual + task.dst + p * row : nullptr, static_cast<size_t>(channels));
+  }
   if (!fused_) call_.activation(result, result, static_cast<size_t>(task.points * channels));
   if (tiled) {
     for (int64_t p = 0; p < task.points; ++p)
@@ -331,7 +343,8 @@ void BlockedConv::run_task(Task& task, const float* src, const float* bias, cons
 Status BlockedConv::run(const Buffers& b) {
   const ConvShape& s = call_.shape;
   const float* src = b.input<float>(0);
-  const float* bias = call_.bias ? b.input<float>(2) : nullptr;
+  const Affine affine{call_.bias ? b.input<float>(2) : nullptr, call_.norm ? b.input<float>(4) : nullptr,
+                      call_.norm ? b.input<float>(5) : nullptr};
   const float* residual = call_.residual ? b.input<float>(3) : nullptr;
   float* dst = b.output<float>();
   if (!call_.weights) {
@@ -353,10 +366,12 @@ Status BlockedConv::run(const Buffers& b) {
   }
   if (call_.row_major_out) dst = reinterpret_cast<float*>(b.scratch + dst_offset_);
   if (residual && call_.row_major_residual) {
-    to_channels_last(b.pool, residual, dst, s.batch, s.out_channels, s.out_points());
-    residual = dst;
+    // Summed into dst by oneDNN, or read beside it after the norm.
+    float* copy = call_.norm ? reinterpret_cast<float*>(b.scratch + residual_offset_) : dst;
+    to_channels_last(b.pool, residual, copy, s.batch, s.out_channels, s.out_points());
+    residual = copy;
   }
-  b.pool.for_each(tasks_.size(), [&](size_t i) { run_task(tasks_[i], src, bias, residual, dst, b.scratch); });
+  b.pool.for_each(tasks_.size(), [&](size_t i) { run_task(tasks_[i], src, affine, residual, dst, b.scratch); });
   if (call_.row_major_out) to_row_major(b.pool, dst, b.output<float>(), s.batch, s.out_channels, s.out_points());
   return ok_status();
 }

@@ -15,7 +15,7 @@ struct Plain {
   ConvShape shape;
   Axes axes;
   Shape in_strides, out_strides, residual_strides;
-  bool bias, residual;
+  bool bias, residual, norm;
   Op activation;
   UnaryParams params;
 };
@@ -25,8 +25,14 @@ template <typename T>
 using Sum = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
                                         std::type_identity<std::conditional_t<std::is_same_v<T, float>, double, T>>>::type;
 
+// What is done to every sum of one channel.
 template <typename T>
-void one_channel(const Plain& p, const T* x, const T* w, T bias, const T* residual, T* y, int64_t image, int64_t o) {
+struct Affine {
+  T bias, scale, shift;
+};
+
+template <typename T>
+void one_channel(const Plain& p, const T* x, const T* w, Affine<T> affine, const T* residual, T* y, int64_t image, int64_t o) {
   const ConvShape& s = p.shape;
   const Axes& a = p.axes;
   const int64_t group_out = s.out_channels / s.groups, group_in = s.in_channels / s.groups, g = o / group_out;
@@ -50,7 +56,7 @@ void one_channel(const Plain& p, const T* x, const T* w, T bias, const T* residu
   for (int64_t q0 = 0; q0 < a.out[0]; ++q0) {
     for (int64_t q1 = 0; q1 < a.out[1]; ++q1) {
       for (int64_t q2 = 0; q2 < a.out[2]; ++q2) {
-        Sum<T> sum = static_cast<Sum<T>>(bias);
+        Sum<T> sum = static_cast<Sum<T>>(affine.bias);
         for (int64_t k0 = 0; k0 < a.kernel[0]; ++k0) {
           const int64_t i0 = source(0, q0, k0);
           if (i0 < 0) continue;
@@ -68,6 +74,7 @@ void one_channel(const Plain& p, const T* x, const T* w, T bias, const T* residu
             }
           }
         }
+        sum = sum * static_cast<Sum<T>>(affine.scale) + static_cast<Sum<T>>(affine.shift);
         if (r_first) {
           sum += static_cast<Sum<T>>(r_first[q0 * a.residual_stride[0] + q1 * a.residual_stride[1] + q2 * a.residual_stride[2]]);
         }
@@ -88,10 +95,12 @@ KernelResult make_typed(Plain plain) {
     const T* w = b.input<T>(1);
     const T* bias = p.bias ? b.input<T>(2) : nullptr;
     const T* residual = p.residual ? b.input<T>(3) : nullptr;
+    const T* scale = p.norm ? b.input<T>(4) : nullptr;
+    const T* shift = p.norm ? b.input<T>(5) : nullptr;
     T* y = b.output<T>();
     b.pool.for_each(static_cast<size_t>(p.shape.batch * p.shape.out_channels), [&](size_t i) {
       const int64_t image = static_cast<int64_t>(i) / p.shape.out_channels, o = static_cast<int64_t>(i) % p.shape.out_channels;
-      one_channel<T>(p, x, w, bias ? bias[o] : T{}, residual, y, image, o);
+      one_channel<T>(p, x, w, {bias ? bias[o] : T{}, scale ? scale[o] : T{1}, shift ? shift[o] : T{}}, residual, y, image, o);
     });
     return ok_status();
   });
@@ -100,7 +109,7 @@ KernelResult make_typed(Plain plain) {
 }  // namespace
 
 KernelResult make_plain_conv(const KernelCall& call, const ConvShape& shape) {
-  Plain p{shape, {}, call.in[0].strides, call.out[0].strides, {}, call.input(2).present(), call.input(3).present(), Op::call, {}};
+  Plain p{shape, {}, call.in[0].strides, call.out[0].strides, {}, call.input(2).present(), call.input(3).present(), call.input(4).present(), Op::call, {}};
   if (p.residual) p.residual_strides = call.in[3].strides;
   const size_t n = shape.in.size();
   for (size_t d = 0; d < 3; ++d) {
