@@ -68,3 +68,9 @@ def test_links_between_documents_lead_somewhere():
     for path in documents():
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
             assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_the_ops_page_is_what_the_program_prints():
+    printed = subprocess.run([SIXFOLD, "ops", "--markdown"], capture_output=True, text=True, check=True).stdout
+    page = ROOT / "docs/ops.md"
+    assert page.read_text() == printed, "renew it: build/release/sixfold ops --markdown > docs/ops.md"

@@ -49,6 +49,10 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
 MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(data_), size_); }
 
 Status write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  // Renaming would put a file in the place of a device or a pipe.
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    return invalid_argument("cannot write ", path, ": it is not a regular file");
   const std::string beside = cat(path, ".part", ::getpid());
   Status status;
   {
