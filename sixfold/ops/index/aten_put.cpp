@@ -83,6 +83,17 @@ Match index_put(Call& call) {
   return call.result(put(call, x, values, at, accumulate));
 }
 
+// Values where the mask is false are zero; indices there may be anything.
+Match masked_index_put(Call& call) {
+  const ValueId x = call.tensor("self");
+  const ValueId kept = where(call, call.tensor("mask"), call.tensor("values"), call.patch.scalar(int64_t{0}, call.dtype_of(x)));
+  AdvancedIndex at;
+  std::optional<MaskIndex> mask;
+  if (!read_indices(call, x, at, mask)) return stop(call);
+  if (mask || !clamp_indices(call, x, at)) return call.unsupported("its indices are a mask or its shape is symbolic");
+  return call.result(put(call, x, kept, at, /*accumulate=*/true));
+}
+
 // Rows along one axis: index_copy, index_add, index_fill.
 Match put_rows(Call& call, ValueId values, bool accumulate) {
   const ValueId self = call.tensor("self");
@@ -183,6 +194,7 @@ constexpr AtenRule kRules[] = {
     {"aten.index_put.default", index_put},
     {"aten._unsafe_index_put.default", index_put},
     {"aten._index_put_impl.default", index_put},
+    {"aten._unsafe_masked_index_put_accumulate.default", masked_index_put},
     {"aten.index_copy.default", index_copy},
     {"aten.index_add.default", index_add},
     {"aten.index_fill.int_Scalar", index_fill},
