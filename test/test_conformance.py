@@ -2,12 +2,14 @@
 
 The cases are captured once, into .work/cases; SIXFOLD_CASES names a folder that is there already.
 """
+import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from conftest import ROOT, SIXFOLD, WORK
 
@@ -30,9 +32,21 @@ def cases():
     return folder
 
 
-def test_every_case_equals_eager_torch(cases):
-    assert sum(1 for _ in cases.rglob("case.json")) > 1000
-    script = [sys.executable, SCRIPTS / "run_cases.py", SIXFOLD, cases, "--mode", "float"]
+# The op works in place on the case's own input, and the capture saved that input afterwards: torch itself does not turn
+# the saved input into the saved output.
+INPUT_SAVED_TOO_LATE = {"float/leaky_relu.2", "quant/leaky_relu.2"}
+
+
+def test_every_case_equals_eager_torch(cases, tmp_path):
+    script = [sys.executable, SCRIPTS / "run_cases.py", SIXFOLD, cases, "--mode", "float", "--json", tmp_path / "results.json"]
     done = subprocess.run(script, capture_output=True, text=True)
     print(done.stdout)
-    assert done.returncode == 0, done.stdout[-4000:]
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert len(results) > 1000
+    failed = {name for name, result in results.items() if result["state"] not in ("passed", "skipped")}
+    assert failed == INPUT_SAVED_TOO_LATE, done.stdout[-4000:]
+
+
+@pytest.mark.parametrize("name", sorted(INPUT_SAVED_TOO_LATE))
+def test_the_known_bad_cases_hold_their_output_as_input(name, cases):
+    assert np.array_equal(np.load(cases / name / "in_0.npy"), np.load(cases / name / "out_0.npy"))

@@ -28,6 +28,7 @@ int64_t clamp_dim(__int128 x) {
 }
 int64_t floor_div(int64_t a, int64_t b) {
   if (b == 0) return 0;
+  if (b == -1) return clamp_dim(-static_cast<__int128>(a));
   const int64_t q = a / b;
   return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
 }

@@ -35,7 +35,7 @@ bool is_row_major(const TensorMeta& meta) {
 bool can_view(const Shape& shape, const Shape& strides, const Shape& result) {
   if (numel(shape) == 0 || shape.empty()) return true;
   auto at = static_cast<int64_t>(result.size()) - 1;
-  int64_t base = strides.back(), run = 1, made = 1;
+  __int128 base = strides.back(), run = 1, made = 1;  // strides in a file may be any number
   for (size_t d = shape.size(); d-- > 0;) {
     run *= shape[d];
     if (d != 0 && (shape[d - 1] == 1 || strides[d - 1] == run * base)) continue;
@@ -227,6 +227,9 @@ Result<ValueId> Aliases::write_back(const View& view, ValueId base, ValueId part
   if (is_one_of(op, {"narrow", "split", "split_with_sizes", "chunk", "tensor_split", "unbind"}) && type.rank() > 0) {
     SF_ASSIGN(const int64_t dim, normalize_axis(integer(node, "dim"), type.rank()));
     const auto axis = static_cast<size_t>(dim);
+    const auto same_rank = [&](ValueId v) { return graph_.type(v).rank() == type.rank(); };
+    if (op != "unbind" && (!same_rank(part) || !std::all_of(node.outputs.begin(), node.outputs.end(), same_rank)))
+      return invalid_model("a result of ", node.target, " has another rank than ", type);
     if (op == "unbind") {
       return emit("aten.select_scatter.default",
                   {{"self", base}, {"src", part}, {"dim", Attr(Dim(dim))}, {"index", Attr(Dim(int64_t{view.output}))}}, type, origin);

@@ -57,13 +57,27 @@ void to_row_major(Pool& pool, const float* in, float* out, int64_t batch, int64_
   });
 }
 
+// The few channels of an image or a sound, next to each other.
+template <int64_t Channels>
+void interleave(const float* in, float* out, int64_t points, int64_t begin, int64_t end) {
+  for (int64_t p = begin; p < end; ++p)
+    for (int64_t c = 0; c < Channels; ++c) out[p * Channels + c] = in[c * points + p];
+}
+
 void to_channels_last(Pool& pool, const float* in, float* out, int64_t batch, int64_t channels, int64_t points) {
-  const int64_t blocks = (points + 511) / 512;
+  const int64_t size = channels <= 4 ? 8192 : 512, blocks = (points + size - 1) / size;
   pool.for_each(static_cast<size_t>(batch * blocks), [&](size_t i) {
-    const int64_t image = static_cast<int64_t>(i) / blocks, begin = static_cast<int64_t>(i) % blocks * 512;
-    const int64_t end = std::min(points, begin + 512);
+    const int64_t image = static_cast<int64_t>(i) / blocks, begin = static_cast<int64_t>(i) % blocks * size;
+    const int64_t end = std::min(points, begin + size);
     const float* from = in + image * channels * points;
     float* to = out + image * channels * points;
+    switch (channels) {
+      case 1: return interleave<1>(from, to, points, begin, end);
+      case 2: return interleave<2>(from, to, points, begin, end);
+      case 3: return interleave<3>(from, to, points, begin, end);
+      case 4: return interleave<4>(from, to, points, begin, end);
+      default: break;
+    }
     for (int64_t p0 = begin; p0 < end; p0 += kTile) {
       const int64_t p1 = std::min(p0 + kTile, end);
       for (int64_t c0 = 0; c0 < channels; c0 += kTile) {

@@ -26,6 +26,15 @@ std::vector<std::vector<int64_t>> true_positions(const Tensor& mask) {
   return out;
 }
 
+bool clamp_indices(Call& call, ValueId x, AdvancedIndex& at) {
+  for (size_t i = 0; i < at.indices.size(); ++i) {
+    const int64_t size = extent(call, x, at.dims[i]).value_or(0);
+    if (size == 0) return false;
+    at.indices[i] = call.op(Op::clamp, {at.indices[i]}, {{"min", Dim(0)}, {"max", Dim(size - 1)}});
+  }
+  return true;
+}
+
 bool read_indices(Call& call, ValueId x, AdvancedIndex& out, std::optional<MaskIndex>& mask) {
   const std::vector<ValueId> list = call.tensors("indices");
   int64_t axis = 0;

@@ -1,8 +1,10 @@
 // Writing by index: scatter, index_put, slice_scatter and their kin.
 #include <algorithm>
+#include <cmath>
 
 #include "sixfold/ops/index/build.h"
 #include "sixfold/ops/shapes.h"
+#include "sixfold/rewrite/expr.h"
 
 namespace sixfold::aten {
 namespace {
@@ -81,6 +83,34 @@ Match index_put(Call& call) {
     return call.result(accumulate ? call.op(Op::add, {x, all}) : all);
   }
   return call.result(put(call, x, values, at, accumulate));
+}
+
+// Values where the mask is false are zero; indices there may be anything.
+Match masked_index_put(Call& call) {
+  const ValueId x = call.tensor("self");
+  const ValueId kept = where(call, call.tensor("mask"), call.tensor("values"), call.patch.scalar(int64_t{0}, call.dtype_of(x)));
+  AdvancedIndex at;
+  std::optional<MaskIndex> mask;
+  if (!read_indices(call, x, at, mask)) return stop(call);
+  if (mask || !clamp_indices(call, x, at)) return call.unsupported("its indices are a mask or its shape is symbolic");
+  return call.result(put(call, x, kept, at, /*accumulate=*/true));
+}
+
+// Rows that are looked up are scaled to a norm of at most max_norm.
+Match embedding_renorm(Call& call) {
+  const Expr weight(call, call.tensor("self"));
+  const double most = call.real("max_norm"), p = call.real("norm_type");
+  if (!ok(call)) return stop(call);
+  if (weight.rank() != 2 || !(p > 0)) return call.unsupported("weights of this rank or norm");
+  Expr norm = reduce(Op::amax, abs(weight), {1}, true);
+  if (!std::isinf(p)) norm = pow(sum(pow(abs(weight), p), {1}, true), 1.0 / p);
+  const Dims rows{weight.dims()[0]};
+  const ValueId index = as_index(call, flatten(call, call.tensor("indices")));
+  const ValueId named = put(call, full(call, rows, Attr(false), DType::boolean), call.patch.scalar(int64_t{1}, DType::boolean),
+                            {{0}, {index}}, false);
+  const Expr exceeds = norm.number(most).less(norm);
+  const Expr scaled = weight * (norm.number(most) / (norm + 1e-7));
+  return call.result(where(Expr(call, call.unsqueeze(named, 1)).apply(Op::logical_and, exceeds), scaled, weight));
 }
 
 // Rows along one axis: index_copy, index_add, index_fill.
@@ -183,6 +213,8 @@ constexpr AtenRule kRules[] = {
     {"aten.index_put.default", index_put},
     {"aten._unsafe_index_put.default", index_put},
     {"aten._index_put_impl.default", index_put},
+    {"aten._unsafe_masked_index_put_accumulate.default", masked_index_put},
+    {"aten.embedding_renorm.default", embedding_renorm},
     {"aten.index_copy.default", index_copy},
     {"aten.index_add.default", index_add},
     {"aten.index_fill.int_Scalar", index_fill},

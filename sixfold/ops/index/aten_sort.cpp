@@ -70,8 +70,6 @@ Match isin(Call& call) { return isin_values(call, "elements", "test_elements"); 
 Match isin_scalar(Call& call) { return isin_values(call, "elements", "test_element"); }
 Match scalar_isin(Call& call) { return isin_values(call, "element", "test_elements"); }
 
-Match histogram(Call& call) { return call.unsupported("histograms are not computed"); }
-
 constexpr AtenRule kRules[] = {
     {"aten.sort.default", sort},
     {"aten.sort.stable", sort},
@@ -86,7 +84,6 @@ constexpr AtenRule kRules[] = {
     {"aten.isin.Tensor_Tensor", isin},
     {"aten.isin.Tensor_Scalar", isin_scalar},
     {"aten.isin.Scalar_Tensor", scalar_isin},
-    {"aten.histc.default", histogram},
 };
 
 }  // namespace

@@ -86,12 +86,7 @@ Match masked_index(Call& call) {
   std::optional<MaskIndex> other;
   if (!read_indices(call, x, at, other)) return stop(call);
   if (other) return call.unsupported("output shape depends on data: the mask is not constant");
-  for (size_t i = 0; i < at.indices.size(); ++i) {
-    const Dim size = extent(call, x, at.dims[i]);
-    if (!size.is_static()) return call.unsupported("it needs static shapes");
-    if (size.value() == 0) return call.unsupported("an index into an empty axis");
-    at.indices[i] = call.op(Op::clamp, {at.indices[i]}, {{"min", Dim(0)}, {"max", size - Dim(1)}});
-  }
+  if (!clamp_indices(call, x, at)) return call.unsupported("its shape is symbolic or empty");
   const ValueId fill = call.tensor_or_scalar("fill", call.dtype_of(x));
   return call.result(where(call, mask, take_indexed(call, x, at), fill));
 }

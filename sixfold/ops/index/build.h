@@ -18,6 +18,9 @@ struct MaskIndex {
 };
 bool read_indices(Call& call, ValueId x, AdvancedIndex& out, std::optional<MaskIndex>& mask);
 
+// Indices brought into range; false where an extent is not a number above zero.
+bool clamp_indices(Call& call, ValueId x, AdvancedIndex& at);
+
 // An index operand as i64 or i32.
 inline ValueId as_index(Call& call, ValueId index) {
   return call.dtype_of(index) == DType::i32 ? index : call.to(index, DType::i64);

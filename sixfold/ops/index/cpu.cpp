@@ -87,7 +87,7 @@ void add_row(std::byte* dst, const std::byte* src, int64_t n) {
   const auto* from = reinterpret_cast<const T*>(src);
   for (int64_t i = 0; i < n; ++i) {
     if constexpr (std::is_same_v<T, bool>) to[i] = to[i] || from[i];
-    else to[i] = static_cast<T>(to[i] + from[i]);
+    else to[i] = static_cast<T>(to[i] + from[i]);  // halves round after each addition, as torch's do
   }
 }
 
@@ -127,7 +127,6 @@ KernelResult index_put(const KernelCall& call) {
   using AddRow = void (*)(std::byte*, const std::byte*, int64_t);
   AddRow add = nullptr;
   if (call.attrs.flag("accumulate")) {
-    if (is_half(x.dtype)) return unsupported("accumulating ", x.dtype);
     add = with_type(x.dtype, [](auto tag) -> AddRow { return add_row<decltype(tag)>; });
   }
   const size_t x_bytes = x.size_bytes();

@@ -147,8 +147,19 @@ BatchNorm batch_norm_of(Call& call, const Operands& in, bool training) {
   const Shape dims = batch_axes(in.x);
   const Expr mean = training ? sixfold::mean(in.x, dims) : arg(call, "running_mean").to(in.x.dtype());
   const Expr variance = training ? var(in.x, dims, 0) : arg(call, "running_var").to(in.x.dtype());
-  const Expr y(call, call.op(Op::batch_norm, {in.x, in.weight, in.bias, mean, variance}, {{"eps", call.real("eps")}}));
-  return {y, mean, variance};
+  const Attrs eps = {{"eps", call.real("eps")}};
+  if (!training || !is_half(in.x.dtype())) {
+    const Expr y(call, call.op(Op::batch_norm, {in.x, in.weight, in.bias, mean, variance}, eps));
+    return {y, mean, variance};
+  }
+  // torch normalizes halves with the statistics that it returns: the mean and 1/std, each rounded to half.
+  const auto wide = [&](ValueId v) { return call.to(v, DType::f32); };
+  const Expr x(call, wide(in.x));
+  const Expr exact = var(x, dims, 0);
+  const Expr factor = rsqrt(exact + call.real("eps")).to(in.x.dtype()).to(DType::f32);
+  const Expr rounded = x.number(1) / (factor * factor) - call.real("eps");
+  const Expr y(call, call.op(Op::batch_norm, {x, wide(in.weight), wide(in.bias), wide(mean), rounded}, eps));
+  return {y, mean, exact};
 }
 
 // (y), (y, mean, 1/std) or (y, mean, 1/std, reserve); the functional spellings append the new running statistics.

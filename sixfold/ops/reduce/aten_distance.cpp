@@ -48,7 +48,9 @@ Match matrix_norm_of(Call& call, const Expr& x, Shape dims, double order) {
   if (std::abs(order) != 1 && !std::isinf(order))
     return call.unsupported(cat("matrix norms of order ", order, " need singular values"));
   const Expr sums = sum(abs(x), {added}, /*keepdim=*/true);
-  const Expr best = reduce(order > 0 ? Op::amax : Op::amin, sums, {compared}, /*keepdim=*/true);
+  // The largest of no sums is 0.
+  const bool none = order > 0 && x.dims()[static_cast<size_t>(compared)] == Dim(0);
+  const Expr best = reduce(none ? Op::sum : order > 0 ? Op::amax : Op::amin, sums, {compared}, /*keepdim=*/true);
   if (keeps(call)) return call.result(best);
   Dims shape;
   for (int64_t i = 0; i < x.rank(); ++i)
@@ -135,7 +137,7 @@ Match dist(Call& call) {
 // sum(a / max(|a|, eps) * b / max(|b|, eps)) over an axis of the broadcast shape
 Match cosine_similarity(Call& call) {
   const DType dtype = to_float(result_type(call, {"x1", "x2"}));
-  const Expr a = arg(call, "x1").to(compute_type(dtype)), b = arg(call, "x2").to(compute_type(dtype));
+  const Expr a = arg(call, "x1").to(dtype), b = arg(call, "x2").to(dtype);
   auto shared = broadcast(a.dims(), b.dims());
   if (!shared.ok()) return shared.take_error();
   const Dims shape = *shared;
@@ -146,7 +148,7 @@ Match cosine_similarity(Call& call) {
     const Expr whole = x.dims() == shape ? x : x.apply(Op::expand, {{"shape", shape}});
     return whole / at_least(vector_norm(whole, 2, dims, true), call.real("eps"));
   };
-  return call.result(sum(unit(a) * unit(b), dims).to(dtype));
+  return call.result(sum(unit(a) * unit(b), dims));
 }
 
 // Rows are variables, columns observations: (x - mean)(x - mean)^T / max(n - correction, 0)
@@ -164,6 +166,20 @@ Match cov(Call& call) {
   if (!call.is_none("fweights") || !call.is_none("aweights")) return call.unsupported("cov with weights");
   if (call.rank(call.tensor("self")) > 2) return invalid_model("cov of ", call.type(call.tensor("self")));
   return call.result(covariance(call, call.real("correction")));
+}
+
+// Slices along dim whose norm exceeds maxnorm, scaled down to it.
+Match renorm(Call& call) {
+  const Expr in = arg(call, "self");
+  const Expr x = in.to(compute_type(in.dtype()));
+  const int64_t kept = call.axis("dim", x);
+  const double limit = call.real("maxnorm");
+  Shape dims;
+  for (int64_t i = 0; i < x.rank(); ++i)
+    if (i != kept) dims.push_back(i);
+  const Expr norm = vector_norm(x, call.real("p"), dims, /*keepdim=*/true);
+  const Expr factor = where(norm.less_equal(limit), 1.0, norm.number(limit) / (norm + 1e-7));
+  return call.result((x * factor).to(in.dtype()));
 }
 
 constexpr AtenRule kRules[] = {
@@ -189,6 +205,7 @@ constexpr AtenRule kRules[] = {
     {"aten.dist.default", dist},
     {"aten.cosine_similarity.default", cosine_similarity},
     {"aten.cov.default", cov},
+    {"aten.renorm.default", renorm},
 };
 
 }  // namespace

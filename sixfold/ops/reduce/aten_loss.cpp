@@ -107,7 +107,9 @@ Match cosine_embedding_loss(Call& call) {
   return finish(where(target.equals(1), 1.0 - cosine, 0.0) + where(target.equals(-1), apart, 0.0));
 }
 Match triplet_margin_loss(Call& call) {
-  const Expr anchor = arg(call, "anchor"), positive = arg(call, "positive"), negative = arg(call, "negative");
+  const DType dtype = to_float(result_type(call, {"anchor", "positive", "negative"}));
+  const auto operand = [&](std::string_view name) { return arg(call, name).to(dtype); };
+  const Expr anchor = operand("anchor"), positive = operand("positive"), negative = operand("negative");
   const auto distance = [&](const Expr& a, const Expr& b) {
     const Expr d = a - b + call.real("eps");
     return vector_norm(d, call.real("p"), d.rank() == 0 ? Shape{} : Shape{d.rank() - 1}, false);
@@ -220,8 +222,8 @@ Match cross_entropy_loss(Call& call) {
 Match multi_margin_loss(Call& call) {
   const Expr in = arg(call, "self");
   const Shape shape = call.shape(in);
-  if (shape.empty() || shape.size() > 2) return invalid_model("multi_margin_loss of ", call.type(in));
-  const int64_t classes = shape.back();
+  if (shape.size() > 2) return invalid_model("multi_margin_loss of ", call.type(in));
+  const int64_t classes = shape.empty() ? 1 : shape.back();
   const Expr x = in.reshape({Dim(shape.size() == 2 ? shape[0] : 1), Dim(classes)});
   const Expr target = arg(call, "target").reshape({x.dims().front(), Dim(1)});
   const Expr chosen = x.apply(Op::gather, target, {{"dim", Dim(1)}});

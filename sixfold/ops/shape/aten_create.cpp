@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "sixfold/ops/shape/build.h"
+#include "sixfold/rewrite/expr.h"
 
 namespace sixfold::aten {
 namespace {
@@ -79,14 +80,60 @@ std::optional<double> known_number(Call& call, std::string_view name) {
 }
 
 // From both ends to the middle, as torch: the last element is exactly `end`.
+Expr evenly_spaced(const Expr& start, const Expr& end, int64_t steps) {
+  Call& call = start.call();
+  const Expr i = Expr(call, count_up(call, Dim(steps))).to(start.dtype());
+  if (steps == 1) return i + start;
+  const Expr step = (end - start) / static_cast<double>(steps - 1);
+  return where(i.less(i.number(static_cast<double>(steps / 2))), start + step * i,
+               end - step * (static_cast<double>(steps - 1) - i));
+}
+
+// Counts in bins between min and max; both 0: between the least and the largest element.
+Match histc(Call& call) {
+  Expr x(call, flatten(call, call.tensor("self")));
+  const DType dtype = x.dtype();
+  const int64_t bins = call.integer("bins");
+  if (!ok(call)) return stop(call);
+  if (bins < 1 || bins > (1 << 24)) return invalid_model("a histogram of ", bins, " bins");
+  x = x.to(dtype == DType::f64 ? dtype : DType::f32);
+  Expr low = x.number(call.real("min")), high = x.number(call.real("max"));
+  if (call.real("min") == call.real("max")) {
+    if (call.real("min") == 0 && !(x.dims()[0] == Dim(0))) low = reduce(Op::amin, x, {0}), high = reduce(Op::amax, x, {0});
+    const Expr flat = low.apply(Op::eq, high);
+    const Expr first = low;
+    low = where(flat, low - 1.0, low);
+    high = where(flat, first + 1.0, high);
+  }
+  const Expr edges = evenly_spaced(low, high, bins + 1);
+  Expr bin = Expr(call, call.op(Op::searchsorted, {edges, x}, {{"right", true}})) - 1.0;
+  bin = where(x.apply(Op::eq, high), static_cast<double>(bins - 1), bin);
+  // What lies outside, NaN too, is counted in one more bin that nobody reads.
+  const Expr inside = low.apply(Op::le, x).apply(Op::logical_and, x.apply(Op::le, high));
+  bin = where(inside, bin, static_cast<double>(bins));
+  const Dims count{x.dims()[0]};
+  const ValueId one = expand(call, call.scalar(1.0, x.dtype()), count);
+  const ValueId counts = call.op(Op::scatter, {full(call, {Dim(bins + 1)}, Attr(0.0), x.dtype()), bin, one},
+                                 {{"dim", Dim(0)}, {"reduce", "add"}, {"include_self", true}});
+  return call.result(call.to(call.slice(counts, 0, Dim(0), Dim(bins)), dtype));
+}
+
 Match spaced(Call& call, bool logarithmic) {
   const auto start = known_number(call, "start"), end = known_number(call, "end");
   const int64_t steps = call.integer("steps");
   const DType dtype = dtype_or(call, DType::f32);
   const double base = logarithmic ? call.real("base") : 0.0;
-  if (!start || !end) return call.unsupported("its bounds are not constant");
   if (!ok(call)) return stop(call);
-  if (steps < 0 || steps > (int64_t{1} << 28)) return invalid_model("linspace of ", steps, " steps");
+  if ((!start || !end) && steps > 0) {
+    const DType wide = dtype == DType::f32 || is_half(dtype) ? DType::f32 : DType::f64;
+    const auto bound = [&](std::string_view name) {
+      return Expr(call, call.to(call.reshape(call.tensor_or_scalar(name, wide), {}), wide));
+    };
+    Expr x = evenly_spaced(bound("start"), bound("end"), steps);
+    if (logarithmic) x = x.number(base).apply(Op::pow, x);
+    return call.result(x.to(dtype));
+  }
+  if (!start || !end || steps < 0 || steps > (int64_t{1} << 28)) return invalid_model("linspace of ", steps, " steps");
   std::byte* bytes = nullptr;
   Tensor out = Tensor::allocate(dtype, {steps}, &bytes);
   with_type(dtype, [&](auto tag) {
@@ -189,6 +236,7 @@ constexpr AtenRule kRules[] = {
     {"aten.logspace.Tensor_Tensor", logspace},
     {"aten.logspace.Tensor_Scalar", logspace},
     {"aten.logspace.Scalar_Tensor", logspace},
+    {"aten.histc.default", histc},
     {"aten.eye.default", eye},
     {"aten.eye.m", eye},
     {"aten.one_hot.default", one_hot},

@@ -47,6 +47,21 @@ Match column_stack(Call& call) {
   return cat_values(call, std::move(xs), 1);
 }
 
+// Where each element of an axis padded by (front, back) comes from, for amounts that may be negative: positions are
+// those of the whole axis, so a reflection may show elements that the other side crops.
+std::optional<std::vector<int64_t>> padded_positions(int64_t size, int64_t front, int64_t back, const std::string& mode) {
+  std::vector<int64_t> out;
+  for (int64_t i = -front; i < size + back; ++i) {
+    int64_t from = i;
+    if (mode == "replicate") from = std::clamp<int64_t>(i, 0, size - 1);
+    else if (mode == "circular") from = ((i % size) + size) % size;
+    else if (mode == "reflect") from = i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;
+    if (from < 0 || from >= size) return std::nullopt;
+    out.push_back(from);
+  }
+  return out;
+}
+
 // pad lists (before, after) from the last axis; negative entries crop.
 Match pad_by(Call& call, const Dims& pad, const std::string& mode, Attr value) {
   ValueId x = call.tensor("self");
@@ -59,7 +74,14 @@ Match pad_by(Call& call, const Dims& pad, const std::string& mode, Attr value) {
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     const auto axis = static_cast<size_t>(rank) - 1 - i;
     const Dim front = pad[2 * i], back = pad[2 * i + 1], size = call.dims_of(x)[axis];
-    if (front.value_or(0) < 0 || back.value_or(0) < 0) {
+    const bool crops = front.value_or(0) < 0 || back.value_or(0) < 0;
+    if (crops && mode != "constant" && size.value_or(0) > 0 && front.is_static() && back.is_static()) {
+      const auto positions = padded_positions(size.value(), front.value(), back.value(), mode);
+      if (!positions) return invalid_model("pad: ", front, " and ", back, " by ", mode, " beside an axis of ", size);
+      x = index_select(call, x, static_cast<int64_t>(axis), integers(call, *positions));
+      continue;
+    }
+    if (crops) {
       const Dim start(std::max<int64_t>(-front.value_or(0), 0));
       const Dim end = size - Dim(std::max<int64_t>(-back.value_or(0), 0));
       x = call.slice(x, static_cast<int64_t>(axis), start, end);
@@ -204,8 +226,17 @@ Match repeat_interleave_tensor(Call& call) {
   const Shape shape = call.shape(x);
   if (!ok(call)) return stop(call);
   const auto positions = repeated_positions(call, shape[static_cast<size_t>(axis)]);
-  if (!positions) return call.unsupported("output shape depends on data: the repeats are not constant");
-  return call.result(index_select(call, x, axis, integers(call, *positions)));
+  if (positions) return call.result(index_select(call, x, axis, integers(call, *positions)));
+  // The repeats are data, but their sum is given: element i of the result comes from the first axis element whose
+  // running count exceeds i.
+  const Dims& out = expected(call);
+  if (!is_static(out) || out.size() != shape.size() || call.rank(call.tensor("repeats")) > 1)
+    return call.unsupported("output shape depends on data: the repeats are not constant");
+  const Dim length(shape[static_cast<size_t>(axis)]);
+  const ValueId repeats = expand(call, at_least(call, call.to(call.tensor("repeats"), DType::i64), 1), {length});
+  const ValueId ends = call.op(Op::cumsum, {repeats}, {{"dim", Dim(0)}});
+  const ValueId from = call.op(Op::searchsorted, {ends, count_up(call, out[static_cast<size_t>(axis)])}, {{"right", true}});
+  return call.result(index_select(call, x, axis, from));
 }
 Match repeat_interleave_positions(Call& call) {
   const auto positions = repeated_positions(call, -1);

@@ -61,6 +61,22 @@ Match flatten(Call& call) {
   return call.result(call.reshape(x, shape));
 }
 
+Match ravel(Call& call) { return call.result(aten::flatten(call, call.tensor("self"))); }
+
+// Sums away what broadcasting to the size would repeat.
+Match sum_to_size(Call& call) {
+  ValueId x = call.tensor("self");
+  const Dims size = call.dims("size"), dims = call.dims_of(x);
+  if (size.size() > dims.size()) return invalid_model("sum_to_size of ", dims, " to ", size);
+  Dims axes;
+  const size_t lead = dims.size() - size.size();
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (i < lead || (size[i - lead] == Dim(1) && !(dims[i] == Dim(1)))) axes.push_back(Dim(static_cast<int64_t>(i)));
+  x = call.to(x, call.graph().dtype(call.node().outputs[0]));  // sums of bools and small integers are i64
+  if (!axes.empty()) x = call.op(Op::sum, {x}, {{"dims", axes}, {"keepdim", true}});
+  return call.result(call.reshape(x, size));
+}
+
 Match unflatten(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t axis = call.axis("dim", x);
@@ -216,6 +232,8 @@ constexpr AtenRule kRules[] = {
     {"aten.view.dtype", view_dtype},
     {"aten.view_copy.dtype", view_dtype},
     {"aten.flatten.using_ints", flatten},
+    {"aten.ravel.default", ravel},
+    {"aten.sum_to_size.default", sum_to_size},
     {"aten.unflatten.int", unflatten},
     {"aten.squeeze.default", squeeze},
     {"aten.squeeze_copy.default", squeeze},

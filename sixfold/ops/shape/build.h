@@ -69,5 +69,6 @@ std::span<const AtenRule> split_rules();
 std::span<const AtenRule> join_rules();
 std::span<const AtenRule> create_rules();
 std::span<const AtenRule> diagonal_rules();
+std::span<const AtenRule> neighbour_rules();
 
 }  // namespace sixfold::aten

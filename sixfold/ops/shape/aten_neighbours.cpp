@@ -1,0 +1,92 @@
+// Sums and differences of neighbours: slices of a tensor against each other.
+#include "sixfold/ops/shape/build.h"
+#include "sixfold/rewrite/expr.h"
+
+namespace sixfold::aten {
+namespace {
+
+// x without its last element along the axis, and without its first.
+Expr left(const Expr& x, int64_t axis) {
+  return {x.call(), x.call().slice(x, axis, Dim(0), extent(x.call(), x, axis) - Dim(1))};
+}
+Expr right(const Expr& x, int64_t axis) {
+  return {x.call(), x.call().slice(x, axis, Dim(1), extent(x.call(), x, axis))};
+}
+
+Match diff(Call& call) {
+  const ValueId self = call.tensor("self");
+  const int64_t axis = call.axis("dim", self), n = call.integer("n");
+  if (!ok(call)) return stop(call);
+  if (call.rank(self) == 0 || n < 0) return invalid_model("diff of order ", n, " of ", call.type(self));
+  std::vector<ValueId> parts{self};
+  if (const ValueId v = call.optional_tensor("prepend"); v.valid()) parts.insert(parts.begin(), v);
+  if (const ValueId v = call.optional_tensor("append"); v.valid()) parts.push_back(v);
+  Expr x(call, concat(call, parts, axis));
+  for (int64_t i = 0; i < n && !(extent(call, x, axis) == Dim(0)); ++i)
+    x = right(x, axis).apply(x.dtype() == DType::boolean ? Op::logical_xor : Op::sub, left(x, axis));
+  return call.result(x);
+}
+
+// out[i] = a[i+1] * b[i+2] - a[i+2] * b[i+1], indices modulo 3
+Match cross_along(Call& call, ValueId x, ValueId y, int64_t axis) {
+  const DType dtype = result_type(call, {"self", "other"});
+  if (!ok(call)) return stop(call);
+  if (extent(call, x, axis).value_or(3) != 3) return invalid_model("cross product along an axis of ", extent(call, x, axis));
+  const auto turned = [&](ValueId v, bool once) {
+    const ValueId index = integers(call, once ? std::vector<int64_t>{1, 2, 0} : std::vector<int64_t>{2, 0, 1});
+    return Expr(call, index_select(call, call.to(v, dtype), axis, index));
+  };
+  return call.result(turned(x, true) * turned(y, false) - turned(x, false) * turned(y, true));
+}
+Match cross(Call& call) {
+  const ValueId x = call.tensor("self"), y = call.tensor("other");
+  int64_t axis = 0;
+  if (!call.is_none("dim")) axis = call.axis("dim", x);
+  else
+    while (axis < call.rank(x) && !(extent(call, x, axis) == Dim(3))) ++axis;
+  if (axis >= call.rank(x) || call.rank(y) != call.rank(x)) return invalid_model("cross product of ", call.type(x), " and ", call.type(y));
+  return cross_along(call, x, y, axis);
+}
+
+// Twice the areas between neighbours.
+Expr trapezoids(Call& call, int64_t axis) {
+  Expr y(call, call.tensor("y"));
+  y = y.to(to_float(y.dtype()));
+  const Expr sums = left(y, axis) + right(y, axis);
+  if (!call.attr("x")) return sums * call.real("dx");
+  Expr x = Expr(call, call.tensor("x")).to(y.dtype());
+  if (x.rank() == 1 && y.rank() > 1) {
+    Dims line(static_cast<size_t>(y.rank()), Dim(1));
+    line[static_cast<size_t>(axis)] = x.dims()[0];
+    x = x.reshape(line);
+  }
+  return sums * (right(x, axis) - left(x, axis));
+}
+Match trapezoid(Call& call) {
+  const int64_t axis = call.axis("dim", call.tensor("y"));
+  if (!ok(call)) return stop(call);
+  return call.result(sum(trapezoids(call, axis), {axis}) / 2.0);
+}
+Match cumulative_trapezoid(Call& call) {
+  const int64_t axis = call.axis("dim", call.tensor("y"));
+  if (!ok(call)) return stop(call);
+  return call.result(trapezoids(call, axis).apply(Op::cumsum, {{"dim", Dim(axis)}}) / 2.0);
+}
+
+constexpr AtenRule kRules[] = {
+    {"aten.diff.default", diff},
+    {"aten.cross.default", cross},
+    {"aten.linalg_cross.default", cross},
+    {"aten.trapezoid.x", trapezoid},
+    {"aten.trapezoid.dx", trapezoid},
+    {"aten.trapz.x", trapezoid},
+    {"aten.trapz.dx", trapezoid},
+    {"aten.cumulative_trapezoid.x", cumulative_trapezoid},
+    {"aten.cumulative_trapezoid.dx", cumulative_trapezoid},
+};
+
+}  // namespace
+
+std::span<const AtenRule> neighbour_rules() { return kRules; }
+
+}  // namespace sixfold::aten
