@@ -1,8 +1,8 @@
 // The loop of every elementwise kernel with more than one operand: numpy broadcasting over strided tensors.
 //
-// Plan time orders the axes as the output lies in memory, merges axes that are one run for all tensors, and leaves an
-// odometer over rows. A row is a run of the innermost axis, where the output has stride 1 and each operand any stride,
-// 0 for one that is repeated.
+// Plan time orders the axes as the output lies in memory, merges axes that are one run for all tensors, and
+// leaves an odometer over rows. A row is a run of the innermost axis, where the output has stride 1 and each
+// operand any stride, 0 for one that is repeated.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace sixfold::cpu {
 
 inline constexpr int64_t kElementwiseGrain = 16384;  // elements a task: some 10 us of cheap arithmetic
 
-// T tensors: the output first, then T - 1 operands, each broadcast to the output's shape. The output is dense.
+// T tensors: the output first, then T - 1 operands, each broadcast to the output's shape. The output is
+// dense.
 template <size_t T>
 class BroadcastLoop {
  public:

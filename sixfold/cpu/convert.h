@@ -12,7 +12,8 @@ namespace sixfold::cpu {
 template <typename T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
-// Out of range and NaN give the smallest integer, as the processor's own instruction does; plain C++ leaves it open.
+// Out of range and NaN give the smallest integer, as the processor's own instruction does; plain C++ leaves
+// it open.
 template <typename Int, typename Float>
 Int truncate_to(Float x) {
   constexpr Float kLimit = -static_cast<Float>(std::numeric_limits<Int>::min());
@@ -30,8 +31,10 @@ To convert(From x) {
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From(0);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    if constexpr (std::is_signed_v<To> && sizeof(To) <= 4) return static_cast<To>(truncate_to<int32_t>(x));
-    else return static_cast<To>(truncate_to<int64_t>(x));
+    if constexpr (std::is_signed_v<To> && sizeof(To) <= 4)
+      return static_cast<To>(truncate_to<int32_t>(x));
+    else
+      return static_cast<To>(truncate_to<int64_t>(x));
   } else {
     return static_cast<To>(x);
   }

@@ -1,4 +1,5 @@
-// The binary ops on two values, as torch computes them: NaN wins minima, floor division is exact, integers wrap.
+// The binary ops on two values, as torch computes them: NaN wins minima, floor division is exact, integers
+// wrap.
 #pragma once
 
 #include <cmath>
@@ -55,22 +56,35 @@ T divide_floor(T a, T b) {
 }
 
 template <Arithmetic op, typename T>
-  requires std::is_floating_point_v<T>
-T apply_binary(T a, T b) {
-  if constexpr (op == Arithmetic::add) return a + b;
-  else if constexpr (op == Arithmetic::sub) return a - b;
-  else if constexpr (op == Arithmetic::mul) return a * b;
-  else if constexpr (op == Arithmetic::div) return a / b;
-  else if constexpr (op == Arithmetic::div_floor) return divide_floor(a, b);
-  else if constexpr (op == Arithmetic::div_trunc) return std::trunc(a / b);
-  else if constexpr (op == Arithmetic::fmod) return std::fmod(a, b);
-  else if constexpr (op == Arithmetic::remainder) return remainder_floor(a, b);
-  else if constexpr (op == Arithmetic::pow) return std::pow(a, b);
-  else if constexpr (op == Arithmetic::minimum) return a < b || a != a ? a : b;
-  else if constexpr (op == Arithmetic::maximum) return a > b || a != a ? a : b;
-  else if constexpr (op == Arithmetic::atan2) return std::atan2(a, b);
-  else if constexpr (op == Arithmetic::prelu) return a > 0 ? a : a * b;
-  else return a;
+requires std::is_floating_point_v<T> T apply_binary(T a, T b) {
+  if constexpr (op == Arithmetic::add)
+    return a + b;
+  else if constexpr (op == Arithmetic::sub)
+    return a - b;
+  else if constexpr (op == Arithmetic::mul)
+    return a * b;
+  else if constexpr (op == Arithmetic::div)
+    return a / b;
+  else if constexpr (op == Arithmetic::div_floor)
+    return divide_floor(a, b);
+  else if constexpr (op == Arithmetic::div_trunc)
+    return std::trunc(a / b);
+  else if constexpr (op == Arithmetic::fmod)
+    return std::fmod(a, b);
+  else if constexpr (op == Arithmetic::remainder)
+    return remainder_floor(a, b);
+  else if constexpr (op == Arithmetic::pow)
+    return std::pow(a, b);
+  else if constexpr (op == Arithmetic::minimum)
+    return a < b || a != a ? a : b;
+  else if constexpr (op == Arithmetic::maximum)
+    return a > b || a != a ? a : b;
+  else if constexpr (op == Arithmetic::atan2)
+    return std::atan2(a, b);
+  else if constexpr (op == Arithmetic::prelu)
+    return a > 0 ? a : a * b;
+  else
+    return a;
 }
 
 // base^exponent in T's modular arithmetic; a negative exponent gives 0 except for bases 1 and -1.
@@ -91,32 +105,49 @@ T integer_power(T base, T exponent) {
 
 // Integers and bool. A zero divisor gives 0: kernels look for it before and report it.
 template <Arithmetic op, typename T>
-  requires std::is_integral_v<T>
-T apply_binary(T a, T b) {
-  const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);  // wraps, which int64_t would leave open
+requires std::is_integral_v<T> T apply_binary(T a, T b) {
+  const auto ua = static_cast<uint64_t>(a),
+             ub = static_cast<uint64_t>(b);  // wraps, which int64_t would leave open
   constexpr int kBits = std::numeric_limits<T>::digits + std::is_signed_v<T>;
-  if constexpr (op == Arithmetic::add) return static_cast<T>(ua + ub);
-  else if constexpr (op == Arithmetic::sub) return static_cast<T>(ua - ub);
-  else if constexpr (op == Arithmetic::mul) return static_cast<T>(ua * ub);
-  else if constexpr (op == Arithmetic::minimum) return a < b ? a : b;
-  else if constexpr (op == Arithmetic::maximum) return a > b ? a : b;
-  else if constexpr (op == Arithmetic::bitwise_and) return static_cast<T>(a & b);
-  else if constexpr (op == Arithmetic::bitwise_or) return static_cast<T>(a | b);
-  else if constexpr (op == Arithmetic::bitwise_xor) return static_cast<T>(a ^ b);
-  else if constexpr (std::is_same_v<T, bool>) return a;
-  else if constexpr (op == Arithmetic::pow) return integer_power(a, b);
-  else if constexpr (op == Arithmetic::shift_left) return ub < kBits ? static_cast<T>(ua << ub) : T(0);
-  else if constexpr (op == Arithmetic::shift_right) return static_cast<T>(a >> (ub < kBits ? ub : kBits - 1)) & (std::is_signed_v<T> || ub < kBits ? T(-1) : T(0));
+  if constexpr (op == Arithmetic::add)
+    return static_cast<T>(ua + ub);
+  else if constexpr (op == Arithmetic::sub)
+    return static_cast<T>(ua - ub);
+  else if constexpr (op == Arithmetic::mul)
+    return static_cast<T>(ua * ub);
+  else if constexpr (op == Arithmetic::minimum)
+    return a < b ? a : b;
+  else if constexpr (op == Arithmetic::maximum)
+    return a > b ? a : b;
+  else if constexpr (op == Arithmetic::bitwise_and)
+    return static_cast<T>(a & b);
+  else if constexpr (op == Arithmetic::bitwise_or)
+    return static_cast<T>(a | b);
+  else if constexpr (op == Arithmetic::bitwise_xor)
+    return static_cast<T>(a ^ b);
+  else if constexpr (std::is_same_v<T, bool>)
+    return a;
+  else if constexpr (op == Arithmetic::pow)
+    return integer_power(a, b);
+  else if constexpr (op == Arithmetic::shift_left)
+    return ub < kBits ? static_cast<T>(ua << ub) : T(0);
+  else if constexpr (op == Arithmetic::shift_right)
+    return static_cast<T>(a >> (ub < kBits ? ub : kBits - 1)) &
+           (std::is_signed_v<T> || ub < kBits ? T(-1) : T(0));
   else {
     if (b == 0) return 0;
     if (std::is_signed_v<T> && b == static_cast<T>(-1))  // the smallest a would trap
       return op == Arithmetic::fmod || op == Arithmetic::remainder ? T(0) : static_cast<T>(0 - ua);
     const T quotient = static_cast<T>(a / b), rest = static_cast<T>(a % b);
     const bool floors = rest != 0 && (rest < 0) != (b < 0);  // truncation went up
-    if constexpr (op == Arithmetic::fmod) return rest;
-    else if constexpr (op == Arithmetic::remainder) return floors ? static_cast<T>(rest + b) : rest;
-    else if constexpr (op == Arithmetic::div_floor) return floors ? static_cast<T>(quotient - 1) : quotient;
-    else return quotient;
+    if constexpr (op == Arithmetic::fmod)
+      return rest;
+    else if constexpr (op == Arithmetic::remainder)
+      return floors ? static_cast<T>(rest + b) : rest;
+    else if constexpr (op == Arithmetic::div_floor)
+      return floors ? static_cast<T>(quotient - 1) : quotient;
+    else
+      return quotient;
   }
 }
 

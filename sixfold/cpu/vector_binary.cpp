@@ -14,8 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace sixfold::cpu::HWY_NAMESPACE {
 
-#define SF_BINARY(name, expression) \
-  struct name {                     \
+#define SF_BINARY(name, expression)                                      \
+  struct name {                                                          \
     HWY_INLINE V32 operator()(V32 a, V32 b) const { return expression; } \
   };
 SF_BINARY(Add, hn::Add(a, b))
@@ -23,7 +23,8 @@ SF_BINARY(Sub, hn::Sub(a, b))
 SF_BINARY(Mul, hn::Mul(a, b))
 SF_BINARY(Div, hn::Div(a, b))
 SF_BINARY(DivTrunc, hn::Trunc(hn::Div(a, b)))
-// A comparison with NaN is false, so b is taken unless a is the NaN. (Ne(a, a) would not say so: it is ordered.)
+// A comparison with NaN is false, so b is taken unless a is the NaN. (Ne(a, a) would not say so: it is
+// ordered.)
 SF_BINARY(Minimum, hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b))
 SF_BINARY(Maximum, hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b))
 SF_BINARY(Prelu, hn::IfThenElse(hn::Gt(a, hn::Zero(F32())), a, hn::Mul(a, b)))
@@ -78,15 +79,24 @@ void apply(const float* a, int64_t a_stride, const float* b, int64_t b_stride, f
 
 BinaryF32 binary_function(Arithmetic op) {
   switch (op) {
-    case Arithmetic::add: return apply<Add>;
-    case Arithmetic::sub: return apply<Sub>;
-    case Arithmetic::mul: return apply<Mul>;
-    case Arithmetic::div: return apply<Div>;
-    case Arithmetic::div_trunc: return apply<DivTrunc>;
-    case Arithmetic::minimum: return apply<Minimum>;
-    case Arithmetic::maximum: return apply<Maximum>;
-    case Arithmetic::prelu: return apply<Prelu>;
-    default: return nullptr;
+    case Arithmetic::add:
+      return apply<Add>;
+    case Arithmetic::sub:
+      return apply<Sub>;
+    case Arithmetic::mul:
+      return apply<Mul>;
+    case Arithmetic::div:
+      return apply<Div>;
+    case Arithmetic::div_trunc:
+      return apply<DivTrunc>;
+    case Arithmetic::minimum:
+      return apply<Minimum>;
+    case Arithmetic::maximum:
+      return apply<Maximum>;
+    case Arithmetic::prelu:
+      return apply<Prelu>;
+    default:
+      return nullptr;
   }
 }
 
@@ -111,26 +121,44 @@ void apply_libm(const float* a, int64_t a_stride, const float* b, int64_t b_stri
 
 Arithmetic arithmetic_of(Op op, const Attrs& attrs) {
   switch (op) {
-    case Op::add: return Arithmetic::add;
-    case Op::sub: return Arithmetic::sub;
-    case Op::mul: return Arithmetic::mul;
+    case Op::add:
+      return Arithmetic::add;
+    case Op::sub:
+      return Arithmetic::sub;
+    case Op::mul:
+      return Arithmetic::mul;
     case Op::div: {
       const std::string& rounding = attrs.text("rounding");
-      return rounding == "floor" ? Arithmetic::div_floor : rounding == "trunc" ? Arithmetic::div_trunc : Arithmetic::div;
+      return rounding == "floor"   ? Arithmetic::div_floor
+             : rounding == "trunc" ? Arithmetic::div_trunc
+                                   : Arithmetic::div;
     }
-    case Op::fmod: return Arithmetic::fmod;
-    case Op::remainder: return Arithmetic::remainder;
-    case Op::pow: return Arithmetic::pow;
-    case Op::minimum: return Arithmetic::minimum;
-    case Op::maximum: return Arithmetic::maximum;
-    case Op::atan2: return Arithmetic::atan2;
-    case Op::prelu: return Arithmetic::prelu;
-    case Op::bitwise_and: return Arithmetic::bitwise_and;
-    case Op::bitwise_or: return Arithmetic::bitwise_or;
-    case Op::bitwise_xor: return Arithmetic::bitwise_xor;
-    case Op::shift_left: return Arithmetic::shift_left;
-    case Op::shift_right: return Arithmetic::shift_right;
-    default: return Arithmetic::none;
+    case Op::fmod:
+      return Arithmetic::fmod;
+    case Op::remainder:
+      return Arithmetic::remainder;
+    case Op::pow:
+      return Arithmetic::pow;
+    case Op::minimum:
+      return Arithmetic::minimum;
+    case Op::maximum:
+      return Arithmetic::maximum;
+    case Op::atan2:
+      return Arithmetic::atan2;
+    case Op::prelu:
+      return Arithmetic::prelu;
+    case Op::bitwise_and:
+      return Arithmetic::bitwise_and;
+    case Op::bitwise_or:
+      return Arithmetic::bitwise_or;
+    case Op::bitwise_xor:
+      return Arithmetic::bitwise_xor;
+    case Op::shift_left:
+      return Arithmetic::shift_left;
+    case Op::shift_right:
+      return Arithmetic::shift_right;
+    default:
+      return Arithmetic::none;
   }
 }
 
@@ -138,12 +166,18 @@ BinaryF32 binary_f32(Op op, const Attrs& attrs) {
   const Arithmetic arithmetic = arithmetic_of(op, attrs);
   if (const BinaryF32 function = HWY_DYNAMIC_DISPATCH(binary_function)(arithmetic)) return function;
   switch (arithmetic) {
-    case Arithmetic::div_floor: return apply_libm<Arithmetic::div_floor>;
-    case Arithmetic::fmod: return apply_libm<Arithmetic::fmod>;
-    case Arithmetic::remainder: return apply_libm<Arithmetic::remainder>;
-    case Arithmetic::pow: return apply_libm<Arithmetic::pow>;
-    case Arithmetic::atan2: return apply_libm<Arithmetic::atan2>;
-    default: return nullptr;
+    case Arithmetic::div_floor:
+      return apply_libm<Arithmetic::div_floor>;
+    case Arithmetic::fmod:
+      return apply_libm<Arithmetic::fmod>;
+    case Arithmetic::remainder:
+      return apply_libm<Arithmetic::remainder>;
+    case Arithmetic::pow:
+      return apply_libm<Arithmetic::pow>;
+    case Arithmetic::atan2:
+      return apply_libm<Arithmetic::atan2>;
+    default:
+      return nullptr;
   }
 }
 

@@ -1,8 +1,8 @@
 // Float functions on Highway vectors, for SIMD files: include after hwy/highway.h, once per target.
 //
-// Errors against the exact value, in ulp, measured over all floats of the stated range (vector_math_test.cpp checks a
-// sample): exp 1, log 1, expm1 2, log1p 2, tanh 2, sigmoid 3, erf 2. NaN gives NaN, infinities their limits.
-// Polynomials are minimax fits (Remez, weighted for relative error).
+// Errors against the exact value, in ulp, measured over all floats of the stated range (vector_math_test.cpp
+// checks a sample): exp 1, log 1, expm1 2, log1p 2, tanh 2, sigmoid 3, erf 2. NaN gives NaN, infinities their
+// limits. Polynomials are minimax fits (Remez, weighted for relative error).
 #if defined(SIXFOLD_CPU_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SIXFOLD_CPU_VECTOR_MATH_INL_H_
 #undef SIXFOLD_CPU_VECTOR_MATH_INL_H_
@@ -44,7 +44,8 @@ HWY_INLINE V32 scale_by_power(V32 x, hn::Vec<I32> n) {
 }
 
 inline constexpr float kLog2E = 1.44269504f;
-inline constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;  // high has 10 bits: times n is exact
+inline constexpr float kLn2High = 0.693359375f,
+                       kLn2Low = -2.12194440e-4f;  // high has 10 bits: times n is exact
 
 // x = n ln2 + r
 HWY_INLINE V32 reduce_exp(V32 x, hn::Vec<I32>& n) {
@@ -57,8 +58,7 @@ HWY_INLINE V32 exp_of_reduced(V32 r) {
   return hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), constant(1.0f));
 }
 HWY_INLINE V32 expm1_of_reduced(V32 r) {
-  const V32 p =
-      polynomial(r, 0.5f, 0.16666667f, 0.041666355f, 0.008333273f, 0.0013941103f, 0.00019914303f);
+  const V32 p = polynomial(r, 0.5f, 0.16666667f, 0.041666355f, 0.008333273f, 0.0013941103f, 0.00019914303f);
   return hn::MulAdd(hn::Mul(r, r), p, r);
 }
 
@@ -86,8 +86,8 @@ HWY_INLINE V32 expm1_v(V32 x) {
   return hn::Add(half, half);
 }
 
-// x = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)); returns log(1 + f) without its first term f, so that the caller adds
-// f last.
+// x = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)); returns log(1 + f) without its first term f, so that the
+// caller adds f last.
 HWY_INLINE V32 split_log(V32 x, V32& e, V32& f) {
   const auto subnormal = hn::Lt(x, constant(1.17549435e-38f));
   x = hn::IfThenElse(subnormal, hn::Mul(x, constant(0x1p25f)), x);
@@ -147,8 +147,8 @@ HWY_INLINE V32 erf_v(V32 x) {
   const V32 t = hn::Mul(a, a);
   const V32 q = polynomial(t, 0.12837917f, -0.37612626f, 0.112835854f, -0.026853813f, 0.0051883277f,
                            -0.0008010195f, 7.8538644e-05f);
-  const V32 p = polynomial(a, 0.00018803639f, -1.1295784f, -0.6332199f, -0.10841855f, 0.025208239f, -0.004204555f,
-                           0.00044133509f, -2.1686747e-05f);
+  const V32 p = polynomial(a, 0.00018803639f, -1.1295784f, -0.6332199f, -0.10841855f, 0.025208239f,
+                           -0.004204555f, 0.00044133509f, -2.1686747e-05f);
   hn::Vec<I32> n;
   const V32 r = reduce_exp(p, n);
   const V32 large = hn::NegMulAdd(exp_of_reduced(r), power_of_two(n), constant(1.0f));

@@ -14,9 +14,9 @@ HWY_BEFORE_NAMESPACE();
 namespace sixfold::cpu::HWY_NAMESPACE {
 
 // A function of one vector; what its parameters are is read once per span.
-#define SF_UNARY(name, expression)                         \
-  struct name {                                            \
-    explicit name(const UnaryParams&) {}                   \
+#define SF_UNARY(name, expression)                                \
+  struct name {                                                   \
+    explicit name(const UnaryParams&) {}                          \
     HWY_INLINE V32 operator()(V32 x) const { return expression; } \
   };
 SF_UNARY(Abs, hn::Abs(x))
@@ -42,7 +42,8 @@ SF_UNARY(Silu, hn::Div(x, hn::Add(constant(1.0f), exp_v(hn::Neg(x)))))
 SF_UNARY(Hardsigmoid, hn::Mul(at_most(at_least(hn::Add(x, constant(3.0f)), hn::Zero(F32())), constant(6.0f)),
                               constant(1.0f / 6.0f)))
 SF_UNARY(Hardswish, hn::Mul(x, Hardsigmoid(UnaryParams{})(x)))
-SF_UNARY(GeluErf, hn::Mul(hn::Mul(constant(0.5f), x), hn::Add(constant(1.0f), erf_v(hn::Mul(x, constant(0.70710678f))))))
+SF_UNARY(GeluErf, hn::Mul(hn::Mul(constant(0.5f), x),
+                          hn::Add(constant(1.0f), erf_v(hn::Mul(x, constant(0.70710678f))))))
 #undef SF_UNARY
 
 struct Sign {
@@ -75,7 +76,8 @@ struct Mish {
 
 struct Elu {
   explicit Elu(const UnaryParams& p)
-      : negative(static_cast<float>(p.a) * static_cast<float>(p.b)), positive(static_cast<float>(p.b)),
+      : negative(static_cast<float>(p.a) * static_cast<float>(p.b)),
+        positive(static_cast<float>(p.b)),
         input(static_cast<float>(p.c)) {}
   HWY_INLINE V32 operator()(V32 x) const {
     const V32 below = hn::Mul(expm1_v(hn::Mul(x, constant(input))), constant(negative));
@@ -93,7 +95,8 @@ struct LeakyRelu {
 };
 
 struct Softplus {
-  explicit Softplus(const UnaryParams& p) : beta(static_cast<float>(p.a)), threshold(static_cast<float>(p.b)) {}
+  explicit Softplus(const UnaryParams& p)
+      : beta(static_cast<float>(p.a)), threshold(static_cast<float>(p.b)) {}
   HWY_INLINE V32 operator()(V32 x) const {
     const V32 y = hn::Mul(x, constant(beta));
     return hn::IfThenElse(hn::Gt(y, constant(threshold)), x, hn::Div(log1p_v(exp_v(y)), constant(beta)));
@@ -154,38 +157,70 @@ void apply(const float* in, float* out, size_t n, const UnaryParams& params) {
 
 UnaryF32::Function function_of(Op op, bool tanh_gelu) {
   switch (op) {
-    case Op::abs: return apply<Abs>;
-    case Op::neg: return apply<Neg>;
-    case Op::exp: return apply<Exp>;
-    case Op::exp2: return apply<Exp2>;
-    case Op::expm1: return apply<Expm1>;
-    case Op::log: return apply<Log>;
-    case Op::log1p: return apply<Log1p>;
-    case Op::log2: return apply<Log2>;
-    case Op::sqrt: return apply<Sqrt>;
-    case Op::rsqrt: return apply<Rsqrt>;
-    case Op::reciprocal: return apply<Reciprocal>;
-    case Op::sin: return apply<Sin>;
-    case Op::cos: return apply<Cos>;
-    case Op::tanh: return apply<Tanh>;
-    case Op::sigmoid: return apply<Sigmoid>;
-    case Op::erf: return apply<Erf>;
-    case Op::ceil: return apply<Ceil>;
-    case Op::floor: return apply<Floor>;
-    case Op::round: return apply<Round>;
-    case Op::trunc: return apply<Trunc>;
-    case Op::sign: return apply<Sign>;
-    case Op::relu: return apply<Relu>;
-    case Op::silu: return apply<Silu>;
-    case Op::mish: return apply<Mish>;
-    case Op::hardswish: return apply<Hardswish>;
-    case Op::hardsigmoid: return apply<Hardsigmoid>;
-    case Op::gelu: return tanh_gelu ? apply<GeluTanh> : apply<GeluErf>;
-    case Op::elu: return apply<Elu>;
-    case Op::leaky_relu: return apply<LeakyRelu>;
-    case Op::softplus: return apply<Softplus>;
-    case Op::clamp: return apply<Clamp>;
-    default: return nullptr;
+    case Op::abs:
+      return apply<Abs>;
+    case Op::neg:
+      return apply<Neg>;
+    case Op::exp:
+      return apply<Exp>;
+    case Op::exp2:
+      return apply<Exp2>;
+    case Op::expm1:
+      return apply<Expm1>;
+    case Op::log:
+      return apply<Log>;
+    case Op::log1p:
+      return apply<Log1p>;
+    case Op::log2:
+      return apply<Log2>;
+    case Op::sqrt:
+      return apply<Sqrt>;
+    case Op::rsqrt:
+      return apply<Rsqrt>;
+    case Op::reciprocal:
+      return apply<Reciprocal>;
+    case Op::sin:
+      return apply<Sin>;
+    case Op::cos:
+      return apply<Cos>;
+    case Op::tanh:
+      return apply<Tanh>;
+    case Op::sigmoid:
+      return apply<Sigmoid>;
+    case Op::erf:
+      return apply<Erf>;
+    case Op::ceil:
+      return apply<Ceil>;
+    case Op::floor:
+      return apply<Floor>;
+    case Op::round:
+      return apply<Round>;
+    case Op::trunc:
+      return apply<Trunc>;
+    case Op::sign:
+      return apply<Sign>;
+    case Op::relu:
+      return apply<Relu>;
+    case Op::silu:
+      return apply<Silu>;
+    case Op::mish:
+      return apply<Mish>;
+    case Op::hardswish:
+      return apply<Hardswish>;
+    case Op::hardsigmoid:
+      return apply<Hardsigmoid>;
+    case Op::gelu:
+      return tanh_gelu ? apply<GeluTanh> : apply<GeluErf>;
+    case Op::elu:
+      return apply<Elu>;
+    case Op::leaky_relu:
+      return apply<LeakyRelu>;
+    case Op::softplus:
+      return apply<Softplus>;
+    case Op::clamp:
+      return apply<Clamp>;
+    default:
+      return nullptr;
   }
 }
 
@@ -226,19 +261,32 @@ void apply_libm(const float* in, float* out, size_t n, const UnaryParams& params
 }
 UnaryF32::Function libm_function(Op op) {
   switch (op) {
-    case Op::log10: return apply_libm<Op::log10>;
-    case Op::tan: return apply_libm<Op::tan>;
-    case Op::asin: return apply_libm<Op::asin>;
-    case Op::acos: return apply_libm<Op::acos>;
-    case Op::atan: return apply_libm<Op::atan>;
-    case Op::sinh: return apply_libm<Op::sinh>;
-    case Op::cosh: return apply_libm<Op::cosh>;
-    case Op::asinh: return apply_libm<Op::asinh>;
-    case Op::acosh: return apply_libm<Op::acosh>;
-    case Op::atanh: return apply_libm<Op::atanh>;
-    case Op::erfinv: return apply_libm<Op::erfinv>;
-    case Op::lgamma: return apply_libm<Op::lgamma>;
-    default: return nullptr;
+    case Op::log10:
+      return apply_libm<Op::log10>;
+    case Op::tan:
+      return apply_libm<Op::tan>;
+    case Op::asin:
+      return apply_libm<Op::asin>;
+    case Op::acos:
+      return apply_libm<Op::acos>;
+    case Op::atan:
+      return apply_libm<Op::atan>;
+    case Op::sinh:
+      return apply_libm<Op::sinh>;
+    case Op::cosh:
+      return apply_libm<Op::cosh>;
+    case Op::asinh:
+      return apply_libm<Op::asinh>;
+    case Op::acosh:
+      return apply_libm<Op::acosh>;
+    case Op::atanh:
+      return apply_libm<Op::atanh>;
+    case Op::erfinv:
+      return apply_libm<Op::erfinv>;
+    case Op::lgamma:
+      return apply_libm<Op::lgamma>;
+    default:
+      return nullptr;
   }
 }
 
@@ -255,12 +303,18 @@ UnaryParams unary_params(Op op, const Attrs& attrs) {
     return !attr || std::holds_alternative<std::monostate>(*attr) ? otherwise : attrs.real(name);
   };
   switch (op) {
-    case Op::gelu: return {attrs.text("approximate") == "tanh" ? 1.0 : 0.0};
-    case Op::elu: return {attrs.real("alpha"), attrs.real("scale"), attrs.real("input_scale")};
-    case Op::leaky_relu: return {attrs.real("slope")};
-    case Op::softplus: return {attrs.real("beta"), attrs.real("threshold")};
-    case Op::clamp: return {limit("min", -kInfinity), limit("max", kInfinity)};
-    default: return {};
+    case Op::gelu:
+      return {attrs.text("approximate") == "tanh" ? 1.0 : 0.0};
+    case Op::elu:
+      return {attrs.real("alpha"), attrs.real("scale"), attrs.real("input_scale")};
+    case Op::leaky_relu:
+      return {attrs.real("slope")};
+    case Op::softplus:
+      return {attrs.real("beta"), attrs.real("threshold")};
+    case Op::clamp:
+      return {limit("min", -kInfinity), limit("max", kInfinity)};
+    default:
+      return {};
   }
 }
 
@@ -291,14 +345,15 @@ float exp_sum_f32(const float* in, float scale, float shift, float* out, size_t 
 double erf_inverse(double y) {
   if (std::isnan(y) || std::abs(y) > 1) return std::numeric_limits<double>::quiet_NaN();
   if (std::abs(y) == 1) return std::copysign(std::numeric_limits<double>::infinity(), y);
-  // Winitzki's closed form is right to 2e-3; each Newton step on erf (on erfc near the ends, where erf saturates)
-  // doubles the digits.
+  // Winitzki's closed form is right to 2e-3; each Newton step on erf (on erfc near the ends, where erf
+  // saturates) doubles the digits.
   const double w = std::log1p(-y * y);
   const double t = 2 / (std::numbers::pi * 0.147) + w / 2;
   double x = std::copysign(std::sqrt(std::sqrt(t * t - w / 0.147) - t), y);
   for (int i = 0; i < 3; ++i) {
-    const double error = std::abs(y) < 0.5 ? std::erf(x) - y
-                                           : ((1 - std::abs(y)) - std::erfc(std::abs(x))) * std::copysign(1.0, y);
+    const double error = std::abs(y) < 0.5
+                             ? std::erf(x) - y
+                             : ((1 - std::abs(y)) - std::erfc(std::abs(x))) * std::copysign(1.0, y);
     x -= error / (2 * std::numbers::inv_sqrtpi * std::exp(-x * x));
   }
   return x;

@@ -1,6 +1,7 @@
 // Elementwise float functions over spans: SIMD, a few ulp from libm. All take in == out; none allocates.
 //
-// A value's result does not depend on its place in the span, so splitting work differently gives the same bits.
+// A value's result does not depend on its place in the span, so splitting work differently gives the same
+// bits.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +33,8 @@ class UnaryF32 {
 
 // Unsupported for ops that are not f32 -> f32.
 Result<UnaryF32> unary_f32(Op op, const Attrs& attrs);
-// The `activation` attribute of convolution and linear: "none" or a unary op's name, its attributes alongside.
+// The `activation` attribute of convolution and linear: "none" or a unary op's name, its attributes
+// alongside.
 Result<UnaryF32> activation_f32(const Attrs& attrs);
 
 void exp_f32(const float* in, float* out, size_t n);
@@ -42,9 +44,12 @@ void sigmoid_f32(const float* in, float* out, size_t n);
 // out = exp(scale * in - shift); returns the sum, added in an order that depends on n alone.
 float exp_sum_f32(const float* in, float scale, float shift, float* out, size_t n);
 
-// out[i] = f(a[i * a_stride], b[i * b_stride]); strides 0 and 1 are the fast ones. out may be a (at stride 1) or b.
-using BinaryF32 = void (*)(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* out, size_t n);
-// For the rows of ops/aten.def that take two f32 to an f32, and prelu (a where positive, else a * b). Null for others.
+// out[i] = f(a[i * a_stride], b[i * b_stride]); strides 0 and 1 are the fast ones. out may be a (at stride 1)
+// or b.
+using BinaryF32 = void (*)(const float* a, int64_t a_stride, const float* b, int64_t b_stride, float* out,
+                           size_t n);
+// For the rows of ops/aten.def that take two f32 to an f32, and prelu (a where positive, else a * b). Null
+// for others.
 BinaryF32 binary_f32(Op op, const Attrs& attrs);
 
 }  // namespace sixfold::cpu

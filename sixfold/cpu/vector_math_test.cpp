@@ -9,10 +9,11 @@
 namespace sixfold::cpu {
 namespace {
 
-// How many floats lie between actual and expected, where |expected| is taken as at least `floor`: near a zero that
-// the function reaches by subtraction only the absolute error means something.
+// How many floats lie between actual and expected, where |expected| is taken as at least `floor`: near a zero
+// that the function reaches by subtraction only the absolute error means something.
 double ulps(float actual, double expected, double floor) {
-  if (std::isnan(actual) || std::isnan(expected)) return std::isnan(actual) == std::isnan(expected) ? 0 : 1e30;
+  if (std::isnan(actual) || std::isnan(expected))
+    return std::isnan(actual) == std::isnan(expected) ? 0 : 1e30;
   if (std::isinf(actual) || std::isinf(static_cast<float>(expected)))
     return actual == static_cast<float>(expected) || std::abs(expected) > 3.4028e38 ? 0 : 1e30;
   const double size = std::max({std::abs(expected), floor, 0x1p-126});
@@ -28,18 +29,42 @@ struct Case {
 
 TEST(VectorMath, is_within_a_few_ulp_of_libm_over_all_floats) {
   const Case cases[] = {
-      {Op::exp, 1.5},         {Op::exp2, 2},           {Op::expm1, 2.5},         {Op::log, 1.5},
-      {Op::log1p, 3},         {Op::log2, 3},           {Op::sqrt, 0.6},          {Op::rsqrt, 1.5},
-      {Op::reciprocal, 0.6},  {Op::sin, 3.5, 1e-4},    {Op::cos, 3.5, 1e-4},     {Op::tanh, 3},
-      {Op::sigmoid, 3, 1e-30}, {Op::erf, 2},           {Op::silu, 4, 1e-30},     {Op::mish, 4, 1e-30},
-      {Op::hardswish, 3},     {Op::hardsigmoid, 2, 1}, {Op::ceil, 0},            {Op::floor, 0},
-      {Op::round, 0},         {Op::trunc, 0},          {Op::sign, 0},            {Op::relu, 0},
-      {Op::abs, 0},           {Op::neg, 0},            {Op::tan, 4},             {Op::asin, 4},
-      {Op::lgamma, 4, 1e-2},  {Op::erfinv, 2},
+      {Op::exp, 1.5},
+      {Op::exp2, 2},
+      {Op::expm1, 2.5},
+      {Op::log, 1.5},
+      {Op::log1p, 3},
+      {Op::log2, 3},
+      {Op::sqrt, 0.6},
+      {Op::rsqrt, 1.5},
+      {Op::reciprocal, 0.6},
+      {Op::sin, 3.5, 1e-4},
+      {Op::cos, 3.5, 1e-4},
+      {Op::tanh, 3},
+      {Op::sigmoid, 3, 1e-30},
+      {Op::erf, 2},
+      {Op::silu, 4, 1e-30},
+      {Op::mish, 4, 1e-30},
+      {Op::hardswish, 3},
+      {Op::hardsigmoid, 2, 1},
+      {Op::ceil, 0},
+      {Op::floor, 0},
+      {Op::round, 0},
+      {Op::trunc, 0},
+      {Op::sign, 0},
+      {Op::relu, 0},
+      {Op::abs, 0},
+      {Op::neg, 0},
+      {Op::tan, 4},
+      {Op::asin, 4},
+      {Op::lgamma, 4, 1e-2},
+      {Op::erfinv, 2},
   };
   std::vector<float> x;
-  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 20011) x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
-  for (const float special : {INFINITY, -INFINITY, NAN, 0.0f, -0.0f, 1.0f, -1.0f, 88.7f, -103.9f, 0.5f, 2.5f, 1e-42f})
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 20011)
+    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  for (const float special :
+       {INFINITY, -INFINITY, NAN, 0.0f, -0.0f, 1.0f, -1.0f, 88.7f, -103.9f, 0.5f, 2.5f, 1e-42f})
     x.push_back(special);
   std::vector<float> y(x.size());
   for (const Case& c : cases) {
@@ -78,7 +103,8 @@ TEST(VectorMath, activations_take_their_attributes) {
     const UnaryParams params = unary_params(op, attrs);
     // gelu subtracts two numbers near 1 below -3, as torch does.
     for (size_t i = 0; i < x.size(); ++i)
-      ASSERT_LE(ulps(y[i], apply_unary<double>(op, x[i], params), op == Op::gelu ? 0.5 : 0), 6) << to_text(op) << " at " << x[i];
+      ASSERT_LE(ulps(y[i], apply_unary<double>(op, x[i], params), op == Op::gelu ? 0.5 : 0), 6)
+          << to_text(op) << " at " << x[i];
   }
 }
 

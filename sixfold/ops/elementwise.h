@@ -16,6 +16,17 @@ inline ValueId float_operand(Call& call, std::string_view name) {
   return call.to(x, to_float(call.dtype_of(x)));
 }
 
+// Formulas of several steps are computed in f32 for half operands and rounded once, as torch does.
+inline DType wide(DType dtype) { return is_half(dtype) ? DType::f32 : dtype; }
+inline ValueId wide_operand(Call& call, std::string_view name) {
+  const ValueId x = float_operand(call, name);
+  return call.to(x, wide(call.dtype_of(x)));
+}
+// The result of such a formula, in the dtype that float_operand(name) has.
+inline Match narrowed(Call& call, ValueId y, std::string_view name = "self") {
+  return call.result(call.to(y, to_float(call.dtype_of(call.tensor(name)))));
+}
+
 // A number argument as an attribute of an op on dtype: integers stay exact for integer ops. None stays none.
 inline Attr number(Call& call, std::string_view name, DType dtype) {
   if (call.is_none(name)) return {};
@@ -64,11 +75,11 @@ struct Formula {
 };
 
 // Parts of unary_rules() and binary_rules().
-std::span<const AtenRule> function_rules();    // unary/aten_function.cpp: named functions of mathematics
-std::span<const AtenRule> activation_rules();  // unary/aten_activation.cpp
-std::span<const AtenRule> copy_rules();        // unary/aten_copy.cpp: conversions, fills, dropout
-std::span<const AtenRule> arithmetic_rules();  // binary/aten_arithmetic.cpp
-std::span<const AtenRule> logic_rules();       // binary/aten_logic.cpp: comparisons, bits, choices
+std::span<const AtenRule> function_rules();         // unary/aten_function.cpp: named functions of mathematics
+std::span<const AtenRule> activation_rules();       // unary/aten_activation.cpp
+std::span<const AtenRule> copy_rules();             // unary/aten_copy.cpp: conversions, fills, dropout
+std::span<const AtenRule> arithmetic_rules();       // binary/aten_arithmetic.cpp
+std::span<const AtenRule> logic_rules();            // binary/aten_logic.cpp: comparisons, bits, choices
 std::span<const AtenRule> binary_function_rules();  // binary/aten_function.cpp
 
 }  // namespace sixfold::aten

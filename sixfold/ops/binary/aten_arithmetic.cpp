@@ -8,16 +8,18 @@ namespace {
 std::string rounding_of(Call& call) {
   if (call.is_none("rounding_mode")) return "none";
   std::string mode = call.text("rounding_mode");
-  if (mode != "floor" && mode != "trunc") call.fail(Code::InvalidModel, "div rounds by floor or trunc, not by ", mode);
+  if (mode != "floor" && mode != "trunc")
+    call.fail(Code::InvalidModel, "div rounds by floor or trunc, not by ", mode);
   return mode;
 }
 
-// torch rounds a number beside a half tensor to the half before it adds, but multiplies and divides by the float. Such a
-// product is computed in f32.
+// torch rounds a number beside a half tensor to the half before it adds, but multiplies and divides by the
+// float. Such a product is computed in f32.
 bool needs_float(Call& call, DType dtype, std::string_view name) {
   if (!is_half(dtype) || call.is_tensor(name)) return false;
   const auto value = static_cast<float>(call.real(name));
-  return (dtype == DType::f16 ? static_cast<float>(Half(value)) : static_cast<float>(BFloat16(value))) != value;
+  return (dtype == DType::f16 ? static_cast<float>(Half(value)) : static_cast<float>(BFloat16(value))) !=
+         value;
 }
 
 // The dtype of the result, and the one to compute in.
@@ -94,7 +96,8 @@ Match pow(Call& call) {
   const DType dtype = result_type(call, {"self", "exponent"});
   if (!call.is_tensor("exponent")) {
     const double exponent = call.real("exponent");
-    if (!is_float(dtype) && exponent < 0) return invalid_model("an integer tensor to the negative power ", exponent);
+    if (!is_float(dtype) && exponent < 0)
+      return invalid_model("an integer tensor to the negative power ", exponent);
     if (call.is_tensor("self")) {
       const ValueId y = simple_power(call, operand(call, "self", dtype), exponent);
       if (y.valid()) return call.result(y);
@@ -104,7 +107,8 @@ Match pow(Call& call) {
 }
 Match pow_scalar(Call& call) {  // number ^ tensor
   const DType dtype = result_type(call, {"self", "exponent"});
-  if (is_float(dtype) && call.real("self") == 2) return call.result(call.op(Op::exp2, {operand(call, "exponent", dtype)}));
+  if (is_float(dtype) && call.real("self") == 2)
+    return call.result(call.op(Op::exp2, {operand(call, "exponent", dtype)}));
   return pow(call);
 }
 Match float_power(Call& call) {
@@ -117,20 +121,21 @@ template <bool divide_second>
 Match addc(Call& call) {
   DType dtype = result_type(call, {"self", "tensor1", "tensor2"});
   if (divide_second) dtype = to_float(dtype);
+  const DType compute = wide(dtype);
   Formula f{call};
-  const ValueId a = operand(call, "tensor1", dtype), b = operand(call, "tensor2", dtype);
+  const ValueId a = operand(call, "tensor1", compute), b = operand(call, "tensor2", compute);
   ValueId product = divide_second ? f.div(a, b) : f.mul(a, b);
-  if (call.real("value") != 1) product = f.mul(product, operand(call, "value", dtype));
-  return call.result(f.add(operand(call, "self", dtype), product));
+  if (call.real("value") != 1) product = f.mul(product, operand(call, "value", compute));
+  return call.result(call.to(f.add(operand(call, "self", compute), product), dtype));
 }
 
 // self + weight * (end - self)
 Match lerp(Call& call) {
   Formula f{call};
-  const ValueId x = call.tensor("self");
-  const DType dtype = call.dtype_of(x);
-  const ValueId step = f.sub(operand(call, "end", dtype), x);
-  return call.result(f.add(x, f.mul(step, operand(call, "weight", dtype))));
+  const DType dtype = call.dtype_of(call.tensor("self"));
+  const ValueId x = operand(call, "self", wide(dtype));
+  const ValueId step = f.sub(operand(call, "end", wide(dtype)), x);
+  return call.result(call.to(f.add(x, f.mul(step, operand(call, "weight", wide(dtype)))), dtype));
 }
 
 // prims divide integers as C does.

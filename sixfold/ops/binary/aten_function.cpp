@@ -6,14 +6,24 @@
 namespace sixfold::aten {
 namespace {
 
+// Both operands in the dtype of the formula; `result` has what the call gives.
+struct WideOperands {
+  ValueId a, b;
+  DType result;
+};
+WideOperands wide_operands(Call& call) {
+  const DType dtype = to_float(result_type(call, {"self", "other"}));
+  return {operand(call, "self", wide(dtype)), operand(call, "other", wide(dtype)), dtype};
+}
+
 // x log(y), 0 where x is 0 and y not NaN
 template <Op log>
 Match xlogy(Call& call) {
-  const Operands2 x = promoted_float(call);
+  const WideOperands x = wide_operands(call);
   Formula f{call};
   const ValueId product = f.mul(x.a, f.un(log, x.b));
   const ValueId zero = f.both(f.cmp(Op::eq, x.a, 0), f.un(Op::logical_not, f.un(Op::isnan, x.b)));
-  return call.result(f.where(zero, f.num(0, x.a), product));
+  return call.result(call.to(f.where(zero, f.num(0, x.a), product), x.result));
 }
 
 // sqrt(a^2 + b^2); the squares of floats do not overflow in double. An infinity wins over NaN.
@@ -29,21 +39,22 @@ Match hypot(Call& call) {
 // max(a, b) + log(1 + e^-|a - b|). Equal infinities have no difference: they are the result.
 template <Op exponential>
 Match logaddexp(Call& call) {
-  const Operands2 x = promoted_float(call);
+  const WideOperands x = wide_operands(call);
   Formula f{call};
   const ValueId gap = f.un(exponential, f.un(Op::neg, f.un(Op::abs, f.sub(x.a, x.b))));
   ValueId tail = f.un(Op::log1p, gap);
   if (exponential == Op::exp2) tail = f.mul(tail, std::numbers::log2e);
   const ValueId sum = f.add(call.op(Op::maximum, {x.a, x.b}), tail);
   const ValueId same = f.both(f.un(Op::isinf, x.a), call.op(Op::eq, {x.a, x.b}));
-  return call.result(f.where(same, x.a, sum));
+  return call.result(call.to(f.where(same, x.a, sum), x.result));
 }
 
 // |a| with the sign of b, which a reciprocal reads even from -0
 Match copysign(Call& call) {
   const Operands2 x = promoted_float(call);
   Formula f{call};
-  const ValueId negative = f.where(f.cmp(Op::eq, x.b, 0), f.cmp(Op::lt, f.un(Op::reciprocal, x.b), 0), f.cmp(Op::lt, x.b, 0));
+  const ValueId negative =
+      f.where(f.cmp(Op::eq, x.b, 0), f.cmp(Op::lt, f.un(Op::reciprocal, x.b), 0), f.cmp(Op::lt, x.b, 0));
   const ValueId size = f.un(Op::abs, x.a);
   return call.result(f.where(negative, f.un(Op::neg, size), size));
 }
@@ -68,8 +79,8 @@ Match number_wins(Call& call) {
 
 // self * 2^other
 Match ldexp(Call& call) {
-  const Operands2 x = promoted_float(call);
-  return call.result(call.op(Op::mul, {x.a, call.op(Op::exp2, {x.b})}));
+  const WideOperands x = wide_operands(call);
+  return call.result(call.to(call.op(Op::mul, {x.a, call.op(Op::exp2, {x.b})}), x.result));
 }
 
 Match no_kernel(Call& call) { return call.unsupported("no kernel for this function"); }

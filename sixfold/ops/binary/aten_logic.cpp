@@ -64,10 +64,13 @@ Match isclose(Call& call) {
   const ValueId allowed = f.add(f.mul(f.un(Op::abs, b), call.real("rtol")), call.real("atol"));
   const ValueId finite = f.cmp(Op::lt, distance, std::numeric_limits<double>::infinity());
   ValueId close = f.either(equal, f.both(finite, call.op(Op::le, {distance, allowed})));
-  if (call.flag("equal_nan") && is_float(dtype)) close = f.either(close, f.both(f.un(Op::isnan, a), f.un(Op::isnan, b)));
+  if (call.flag("equal_nan") && is_float(dtype))
+    close = f.either(close, f.both(f.un(Op::isnan, a), f.un(Op::isnan, b)));
   return call.result(close);
 }
-Match answer_is_a_bool(Call& call) { return call.unsupported("its result is a Python bool that depends on the data"); }
+Match answer_is_a_bool(Call& call) {
+  return call.unsupported("its result is a Python bool that depends on the data");
+}
 
 constexpr AtenRule kRules[] = {
     {"aten.eq.Tensor", compare<Op::eq>},

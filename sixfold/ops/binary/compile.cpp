@@ -5,7 +5,8 @@ namespace sixfold::infer {
 namespace {
 
 Status check_operands(const InferCall& call, size_t count) {
-  if (call.in.size() != count) return invalid_model(call.op, " has ", call.in.size(), " operands, expected ", count);
+  if (call.in.size() != count)
+    return invalid_model(call.op, " has ", call.in.size(), " operands, expected ", count);
   for (const Type& type : call.in)
     if (!type.present()) return invalid_model(call.op, " lacks an operand");
   return ok_status();
@@ -31,17 +32,22 @@ Status check_domain(const InferCall& call) {
       if (*rounding == "none" && !is_float(dtype)) return refuse("float");
       return dtype == DType::boolean ? refuse("number") : ok_status();
     }
-    case Op::atan2: return is_float(dtype) ? ok_status() : refuse("float");
+    case Op::atan2:
+      return is_float(dtype) ? ok_status() : refuse("float");
     case Op::sub:
     case Op::fmod:
     case Op::remainder:
-    case Op::pow: return dtype == DType::boolean ? refuse("number") : ok_status();
+    case Op::pow:
+      return dtype == DType::boolean ? refuse("number") : ok_status();
     case Op::bitwise_and:
     case Op::bitwise_or:
-    case Op::bitwise_xor: return is_float(dtype) ? refuse("integer or bool") : ok_status();
+    case Op::bitwise_xor:
+      return is_float(dtype) ? refuse("integer or bool") : ok_status();
     case Op::shift_left:
-    case Op::shift_right: return is_integer(dtype) ? ok_status() : refuse("integer");
-    default: return ok_status();
+    case Op::shift_right:
+      return is_integer(dtype) ? ok_status() : refuse("integer");
+    default:
+      return ok_status();
   }
 }
 
@@ -66,7 +72,8 @@ InferResult compare(const InferCall& call) {
 
 InferResult where(const InferCall& call) {
   SF_TRY(check_operands(call, 3));
-  if (call.in[0].dtype != DType::boolean) return invalid_model("where needs a bool condition, got ", call.in[0]);
+  if (call.in[0].dtype != DType::boolean)
+    return invalid_model("where needs a bool condition, got ", call.in[0]);
   SF_TRY(check_equal(call, call.in[1], call.in[2]));
   SF_ASSIGN(const Dims sides, sixfold::broadcast(call.in[1].dims, call.in[2].dims));
   SF_ASSIGN(Dims dims, sixfold::broadcast(call.in[0].dims, sides));

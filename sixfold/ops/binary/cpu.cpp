@@ -7,21 +7,21 @@
 namespace sixfold::cpu {
 namespace {
 
-// x^p for the exponents that models write as constants: one or two multiplications instead of a call of pow, which is
-// also what torch computes. Null for others.
+// x^p for the exponents that models write as constants: one or two multiplications instead of a call of pow,
+// which is also what torch computes. Null for others.
 BinaryF32 constant_power(const TensorDesc& exponent) {
   if (!exponent.constant || exponent.count() != 1 || exponent.dtype != DType::f32) return nullptr;
   float p;
   std::memcpy(&p, exponent.constant, sizeof p);
-#define SF_POWER(value, expression)                                                              \
-  if (p == (value))                                                                              \
-    return [](const float* a, int64_t stride, const float*, int64_t, float* out, size_t n) {     \
-      const auto f = [](float x) { return (expression); };                                       \
-      if (stride == 1) {                                                                         \
-        for (size_t i = 0; i < n; ++i) out[i] = f(a[i]);                                         \
-      } else {                                                                                   \
-        for (size_t i = 0; i < n; ++i) out[i] = f(a[static_cast<int64_t>(i) * stride]);          \
-      }                                                                                          \
+#define SF_POWER(value, expression)                                                          \
+  if (p == (value))                                                                          \
+    return [](const float* a, int64_t stride, const float*, int64_t, float* out, size_t n) { \
+      const auto f = [](float x) { return (expression); };                                   \
+      if (stride == 1) {                                                                     \
+        for (size_t i = 0; i < n; ++i) out[i] = f(a[i]);                                     \
+      } else {                                                                               \
+        for (size_t i = 0; i < n; ++i) out[i] = f(a[static_cast<int64_t>(i) * stride]);      \
+      }                                                                                      \
     };
   SF_POWER(2.0f, x * x)
   SF_POWER(3.0f, x * x * x)
@@ -72,24 +72,39 @@ std::unique_ptr<Kernel> half_kernel(const KernelCall& call, const BinaryLoop& lo
 
 template <Arithmetic op>
 std::unique_ptr<Kernel> f64_kernel(const KernelCall& call, const BinaryLoop& loop) {
-  return zip_kernel<double, double>(call, loop, [](double a, double b) { return apply_binary<op, double>(a, b); });
+  return zip_kernel<double, double>(call, loop,
+                                    [](double a, double b) { return apply_binary<op, double>(a, b); });
 }
 KernelResult f64_kernel(const KernelCall& call, const BinaryLoop& loop) {
   switch (arithmetic_of(call.op, call.attrs)) {
-    case Arithmetic::add: return f64_kernel<Arithmetic::add>(call, loop);
-    case Arithmetic::sub: return f64_kernel<Arithmetic::sub>(call, loop);
-    case Arithmetic::mul: return f64_kernel<Arithmetic::mul>(call, loop);
-    case Arithmetic::div: return f64_kernel<Arithmetic::div>(call, loop);
-    case Arithmetic::div_floor: return f64_kernel<Arithmetic::div_floor>(call, loop);
-    case Arithmetic::div_trunc: return f64_kernel<Arithmetic::div_trunc>(call, loop);
-    case Arithmetic::fmod: return f64_kernel<Arithmetic::fmod>(call, loop);
-    case Arithmetic::remainder: return f64_kernel<Arithmetic::remainder>(call, loop);
-    case Arithmetic::pow: return f64_kernel<Arithmetic::pow>(call, loop);
-    case Arithmetic::minimum: return f64_kernel<Arithmetic::minimum>(call, loop);
-    case Arithmetic::maximum: return f64_kernel<Arithmetic::maximum>(call, loop);
-    case Arithmetic::atan2: return f64_kernel<Arithmetic::atan2>(call, loop);
-    case Arithmetic::prelu: return f64_kernel<Arithmetic::prelu>(call, loop);
-    default: return unsupported(call.op, " of f64");
+    case Arithmetic::add:
+      return f64_kernel<Arithmetic::add>(call, loop);
+    case Arithmetic::sub:
+      return f64_kernel<Arithmetic::sub>(call, loop);
+    case Arithmetic::mul:
+      return f64_kernel<Arithmetic::mul>(call, loop);
+    case Arithmetic::div:
+      return f64_kernel<Arithmetic::div>(call, loop);
+    case Arithmetic::div_floor:
+      return f64_kernel<Arithmetic::div_floor>(call, loop);
+    case Arithmetic::div_trunc:
+      return f64_kernel<Arithmetic::div_trunc>(call, loop);
+    case Arithmetic::fmod:
+      return f64_kernel<Arithmetic::fmod>(call, loop);
+    case Arithmetic::remainder:
+      return f64_kernel<Arithmetic::remainder>(call, loop);
+    case Arithmetic::pow:
+      return f64_kernel<Arithmetic::pow>(call, loop);
+    case Arithmetic::minimum:
+      return f64_kernel<Arithmetic::minimum>(call, loop);
+    case Arithmetic::maximum:
+      return f64_kernel<Arithmetic::maximum>(call, loop);
+    case Arithmetic::atan2:
+      return f64_kernel<Arithmetic::atan2>(call, loop);
+    case Arithmetic::prelu:
+      return f64_kernel<Arithmetic::prelu>(call, loop);
+    default:
+      return unsupported(call.op, " of f64");
   }
 }
 
@@ -155,10 +170,14 @@ KernelResult where(const KernelCall& call) {
   const BroadcastLoop<4> loop({&call.out[0], &call.in[0], &call.in[1], &call.in[2]});
   SF_TRY(check_axes(call, loop.fits()));
   switch (size_of(call.out[0].dtype)) {
-    case 1: return select_kernel<uint8_t>(call, loop);
-    case 2: return select_kernel<uint16_t>(call, loop);
-    case 4: return select_kernel<uint32_t>(call, loop);
-    default: return select_kernel<uint64_t>(call, loop);
+    case 1:
+      return select_kernel<uint8_t>(call, loop);
+    case 2:
+      return select_kernel<uint16_t>(call, loop);
+    case 4:
+      return select_kernel<uint32_t>(call, loop);
+    default:
+      return select_kernel<uint64_t>(call, loop);
   }
 }
 

@@ -26,10 +26,11 @@ template <typename T>
 using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 
 template <typename Out, typename T>
-Result<std::vector<Stored<Out>>> run(Op op, const Array<T>& a, const Array<T>& b, Shape shape, Attrs attrs = {},
-                                     Shape strides = {}) {
+Result<std::vector<Stored<Out>>> run(Op op, const Array<T>& a, const Array<T>& b, Shape shape,
+                                     Attrs attrs = {}, Shape strides = {}) {
   const TensorDesc in[] = {describe(a), describe(b)};
-  const TensorDesc out[] = {{dtype_of<Out>(), shape, strides.empty() ? contiguous_strides(shape) : strides, nullptr}};
+  const TensorDesc out[] = {
+      {dtype_of<Out>(), shape, strides.empty() ? contiguous_strides(shape) : strides, nullptr}};
   SF_ASSIGN(auto kernel, make({op, in, out, attrs}));
   std::vector<Stored<Out>> result(static_cast<size_t>(numel(shape)));
   const void* inputs[] = {a.data.data(), b.data.data()};
@@ -70,7 +71,8 @@ TEST(Binary, splits_large_rows_without_changing_values) {
 }
 
 TEST(Binary, empty_and_scalar_shapes_work) {
-  EXPECT_TRUE(run<float>(Op::add, Array<float>{{0, 3}, {}, {}}, Array<float>{{3}, {1, 2, 3}, {}}, {0, 3}).ok());
+  EXPECT_TRUE(
+      run<float>(Op::add, Array<float>{{0, 3}, {}, {}}, Array<float>{{3}, {1, 2, 3}, {}}, {0, 3}).ok());
   auto y = run<float>(Op::sub, Array<float>{{}, {5}, {}}, Array<float>{{}, {3}, {}}, {});
   ASSERT_TRUE(y.ok());
   EXPECT_EQ(*y, Floats{2});
@@ -99,7 +101,8 @@ TEST(Binary, integer_division_rounds_as_asked) {
 }
 
 TEST(Binary, integer_division_by_zero_is_an_error) {
-  const auto y = run<int64_t>(Op::remainder, Array<int64_t>{{2}, {1, 2}, {}}, Array<int64_t>{{2}, {1, 0}, {}}, {2});
+  const auto y =
+      run<int64_t>(Op::remainder, Array<int64_t>{{2}, {1, 2}, {}}, Array<int64_t>{{2}, {1, 0}, {}}, {2});
   ASSERT_FALSE(y.ok());
   EXPECT_EQ(y.error().code(), Code::InvalidArgument);
 }
@@ -118,7 +121,8 @@ TEST(Binary, floor_division_and_remainder_of_floats_follow_the_divisor) {
 
 TEST(Binary, neighbouring_int64_compare_exactly) {
   const int64_t big = int64_t{1} << 53;
-  const auto y = run<bool>(Op::eq, Array<int64_t>{{2}, {big, big + 1}, {}}, Array<int64_t>{{2}, {big, big}, {}}, {2});
+  const auto y =
+      run<bool>(Op::eq, Array<int64_t>{{2}, {big, big + 1}, {}}, Array<int64_t>{{2}, {big, big}, {}}, {2});
   ASSERT_TRUE(y.ok());
   EXPECT_EQ(*y, (std::vector<uint8_t>{1, 0}));
 }
@@ -126,8 +130,10 @@ TEST(Binary, neighbouring_int64_compare_exactly) {
 TEST(Binary, integer_power_and_shifts_stay_in_their_type) {
   const Array<int64_t> a{{4}, {3, 2, -1, -8}, {}};
   EXPECT_EQ(*run<int64_t>(Op::pow, a, Array<int64_t>{{4}, {4, -1, -3, 0}, {}}, {4}), (Longs{81, 0, -1, 1}));
-  EXPECT_EQ(*run<int64_t>(Op::shift_left, a, Array<int64_t>{{4}, {1, 64, 3, -1}, {}}, {4}), (Longs{6, 0, -8, 0}));
-  EXPECT_EQ(*run<int64_t>(Op::shift_right, a, Array<int64_t>{{4}, {1, 64, 3, 99}, {}}, {4}), (Longs{1, 0, -1, -1}));
+  EXPECT_EQ(*run<int64_t>(Op::shift_left, a, Array<int64_t>{{4}, {1, 64, 3, -1}, {}}, {4}),
+            (Longs{6, 0, -8, 0}));
+  EXPECT_EQ(*run<int64_t>(Op::shift_right, a, Array<int64_t>{{4}, {1, 64, 3, 99}, {}}, {4}),
+            (Longs{1, 0, -1, -1}));
 }
 
 TEST(Binary, where_chooses_by_element) {

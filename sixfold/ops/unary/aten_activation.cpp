@@ -14,7 +14,8 @@ Match tanh(Call& call) { return call.result(call.op(Op::tanh, {float_operand(cal
 
 Match gelu(Call& call) {
   const std::string approximate = call.text("approximate");
-  if (approximate != "none" && approximate != "tanh") return call.unsupported("gelu approximates by none or tanh only");
+  if (approximate != "none" && approximate != "tanh")
+    return call.unsupported("gelu approximates by none or tanh only");
   return call.result(call.op(Op::gelu, {call.tensor("self")}, {{"approximate", approximate}}));
 }
 
@@ -22,8 +23,12 @@ Match elu_with(Call& call, double alpha, double scale, double input_scale) {
   return call.result(call.op(Op::elu, {call.tensor("self")},
                              {{"alpha", alpha}, {"scale", scale}, {"input_scale", input_scale}}));
 }
-Match elu(Call& call) { return elu_with(call, call.real("alpha"), call.real("scale"), call.real("input_scale")); }
-Match selu(Call& call) { return elu_with(call, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1); }
+Match elu(Call& call) {
+  return elu_with(call, call.real("alpha"), call.real("scale"), call.real("input_scale"));
+}
+Match selu(Call& call) {
+  return elu_with(call, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
+}
 Match celu(Call& call) { return elu_with(call, call.real("alpha"), 1, 1 / call.real("alpha")); }
 
 Match leaky(Call& call, double slope) {
@@ -81,7 +86,8 @@ Match hardtanh(Call& call) {
 Match relu6(Call& call) {
   const ValueId x = call.tensor("self");
   const bool real = is_float(call.dtype_of(x));
-  return call.result(Formula{call}.clamp(x, real ? Attr(0.0) : Attr(Dim(0)), real ? Attr(6.0) : Attr(Dim(6))));
+  return call.result(
+      Formula{call}.clamp(x, real ? Attr(0.0) : Attr(Dim(0)), real ? Attr(6.0) : Attr(Dim(6))));
 }
 
 // x where x > threshold (or NaN), else value
@@ -113,10 +119,12 @@ Match glu(Call& call) {
   if (call.rank(x) == 0) return call.unsupported("glu of a tensor without axes");
   const Dim extent = call.dims_of(x)[static_cast<size_t>(dim)];
   const Dim half = floordiv(extent, Dim(2));
-  if (extent.is_static() && extent.value() % 2 != 0) return invalid_model("glu halves an axis of odd extent ", extent);
-  const ValueId a = call.slice(x, dim, Dim(0), half);
-  const ValueId b = call.slice(x, dim, half, extent);
-  return call.result(call.op(Op::mul, {a, call.op(Op::sigmoid, {b})}));
+  if (extent.is_static() && extent.value() % 2 != 0)
+    return invalid_model("glu halves an axis of odd extent ", extent);
+  const ValueId w = call.to(x, wide(call.dtype_of(x)));
+  const ValueId a = call.slice(w, dim, Dim(0), half);
+  const ValueId b = call.slice(w, dim, half, extent);
+  return narrowed(call, call.op(Op::mul, {a, call.op(Op::sigmoid, {b})}));
 }
 
 // x where positive, else weight * x; the weight stands for axis 1.

@@ -11,7 +11,9 @@ Match to_dtype(Call& call) {
   const auto dtype = call.dtype("dtype");
   return call.result(dtype ? call.to(x, *dtype) : x);
 }
-Match to_other(Call& call) { return call.result(call.to(call.tensor("self"), call.dtype_of(call.tensor("other")))); }
+Match to_other(Call& call) {
+  return call.result(call.to(call.tensor("self"), call.dtype_of(call.tensor("other"))));
+}
 Match convert_element_type(Call& call) {
   const auto dtype = call.dtype("dtype");
   return call.result(call.to(call.tensor("a"), dtype.value_or(DType::f32)));

@@ -36,10 +36,11 @@ Match round_decimals(Call& call) {
   if (!is_float(call.dtype_of(x))) return call.result(x);
   if (decimals == 0) return call.result(call.op(Op::round, {x}));
   Formula f{call};
+  const ValueId w = call.to(x, wide(call.dtype_of(x)));
   const double power = std::pow(10.0, static_cast<double>(std::abs(decimals)));
-  const ValueId scale = f.num(power, x);
-  if (decimals > 0) return call.result(f.div(f.un(Op::round, f.mul(x, scale)), scale));
-  return call.result(f.mul(f.un(Op::round, f.div(x, scale)), scale));
+  const ValueId scale = f.num(power, w);
+  if (decimals > 0) return narrowed(call, f.div(f.un(Op::round, f.mul(w, scale)), scale));
+  return narrowed(call, f.mul(f.un(Op::round, f.div(w, scale)), scale));
 }
 
 Match square(Call& call) {
@@ -54,10 +55,10 @@ Match frac(Call& call) {
 }
 
 Match deg2rad(Call& call) {
-  return call.result(Formula{call}.mul(float_operand(call, "self"), std::numbers::pi / 180));
+  return narrowed(call, Formula{call}.mul(wide_operand(call, "self"), std::numbers::pi / 180));
 }
 Match rad2deg(Call& call) {
-  return call.result(Formula{call}.mul(float_operand(call, "self"), 180 / std::numbers::pi));
+  return narrowed(call, Formula{call}.mul(wide_operand(call, "self"), 180 / std::numbers::pi));
 }
 
 // 1 - erf(x) in double: in float nothing would be left of it beyond x = 4.
@@ -71,7 +72,8 @@ Match erfc(Call& call) { return call.result(erfc_of(call, float_operand(call, "s
 // 0.5 erfc(-x / sqrt(2))
 Match ndtr(Call& call) {
   Formula f{call};
-  return call.result(f.mul(erfc_of(call, f.mul(float_operand(call, "self"), -std::numbers::sqrt2 / 2)), 0.5));
+  return narrowed(call,
+                  f.mul(erfc_of(call, f.mul(wide_operand(call, "self"), -std::numbers::sqrt2 / 2)), 0.5));
 }
 // sqrt(2) erfinv(2 x - 1)
 Match ndtri(Call& call) {
@@ -84,28 +86,40 @@ Match ndtri(Call& call) {
 // sin(pi x) / (pi x), 1 at 0
 Match sinc(Call& call) {
   Formula f{call};
-  const ValueId x = f.mul(float_operand(call, "self"), std::numbers::pi);
-  return call.result(f.where(f.cmp(Op::eq, x, 0), f.num(1, x), f.div(f.un(Op::sin, x), x)));
+  const ValueId x = f.mul(wide_operand(call, "self"), std::numbers::pi);
+  return narrowed(call, f.where(f.cmp(Op::eq, x, 0), f.num(1, x), f.div(f.un(Op::sin, x), x)));
 }
 
 // log(x / (1 - x)), x first clamped to [eps, 1 - eps]
 Match logit(Call& call) {
   Formula f{call};
-  ValueId x = float_operand(call, "self");
+  ValueId x = wide_operand(call, "self");
   if (!call.is_none("eps")) {
     const double eps = call.real("eps");
     x = f.clamp(x, eps, 1 - eps);
   }
-  return call.result(f.un(Op::log, f.div(x, f.sub(f.num(1, x), x))));
+  return narrowed(call, f.un(Op::log, f.div(x, f.sub(f.num(1, x), x))));
 }
 
 // -x log(x); 0 at 0, -inf below
 Match entr(Call& call) {
   Formula f{call};
-  const ValueId x = float_operand(call, "self");
+  const ValueId x = wide_operand(call, "self");
   const ValueId inside = f.un(Op::neg, f.mul(x, f.un(Op::log, x)));
   const ValueId low = f.where(f.cmp(Op::lt, x, 0), f.num(-kInfinity, x), inside);
-  return call.result(f.where(f.cmp(Op::eq, x, 0), f.num(0, x), low));
+  return narrowed(call, f.where(f.cmp(Op::eq, x, 0), f.num(0, x), low));
+}
+
+// log of the multivariate gamma function: a sum of lgamma(x - j / 2), j < p, and a constant
+Match mvlgamma(Call& call) {
+  Formula f{call};
+  const ValueId x = wide_operand(call, "self");
+  const int64_t p = call.integer("p");
+  if (p < 1 || p > 64) return call.unsupported("mvlgamma of an order beyond 1 to 64");
+  ValueId sum = f.un(Op::lgamma, x);
+  for (int64_t j = 1; j < p; ++j) sum = f.add(sum, f.un(Op::lgamma, f.add(x, -0.5 * static_cast<double>(j))));
+  const double order = static_cast<double>(p);
+  return narrowed(call, f.add(sum, order * (order - 1) / 4 * std::log(std::numbers::pi)));
 }
 
 // 0 or pi: the angle of a real number
@@ -146,7 +160,8 @@ Match signbit(Call& call) {
     return call.result(call.op(Op::lt, {x, call.patch.scalar(int64_t{0}, call.dtype_of(x))}));
   }
   Formula f{call};  // the reciprocal tells -0 from 0
-  return call.result(f.where(f.cmp(Op::eq, x, 0), f.cmp(Op::lt, f.un(Op::reciprocal, x), 0), f.cmp(Op::lt, x, 0)));
+  return call.result(
+      f.where(f.cmp(Op::eq, x, 0), f.cmp(Op::lt, f.un(Op::reciprocal, x), 0), f.cmp(Op::lt, x, 0)));
 }
 
 // NaN and infinities by numbers; the defaults are 0 and the extremes of the dtype.
@@ -283,8 +298,8 @@ constexpr AtenRule kRules[] = {
     {"aten.special_psi.default", no_kernel},
     {"aten.polygamma.default", no_kernel},
     {"aten.special_polygamma.default", no_kernel},
-    {"aten.mvlgamma.default", no_kernel},
-    {"aten.special_multigammaln.default", no_kernel},
+    {"aten.mvlgamma.default", mvlgamma},
+    {"aten.special_multigammaln.default", mvlgamma},
     {"aten.i0.default", no_kernel},
     {"aten.special_i0.default", no_kernel},
     {"aten.special_i0e.default", no_kernel},

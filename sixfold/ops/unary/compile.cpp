@@ -14,23 +14,28 @@ Domain domain_of(Op op) {
   if (op > Op::clamp) return Domain::any;  // a row of another family
   switch (op) {
     case Op::abs:
-    case Op::sign: return Domain::any;
+    case Op::sign:
+      return Domain::any;
     case Op::neg:
     case Op::relu:
     case Op::clamp:
     case Op::ceil:
     case Op::floor:
     case Op::round:
-    case Op::trunc: return Domain::not_bool;
-    case Op::bitwise_not: return Domain::integers;
-    default: return Domain::floats;
+    case Op::trunc:
+      return Domain::not_bool;
+    case Op::bitwise_not:
+      return Domain::integers;
+    default:
+      return Domain::floats;
   }
 }
 
 Status check_domain(const InferCall& call) {
   const DType dtype = call.in[0].dtype;
   switch (domain_of(call.op)) {
-    case Domain::any: return ok_status();
+    case Domain::any:
+      return ok_status();
     case Domain::floats:
       if (is_float(dtype)) return ok_status();
       return invalid_model(call.op, " needs a float operand, got ", call.in[0]);

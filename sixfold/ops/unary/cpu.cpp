@@ -85,18 +85,26 @@ KernelResult integer_kernel(const KernelCall& call) {
   // Wraps at the smallest value, which plain negation leaves open.
   const auto negate = [](T x) { return static_cast<T>(uint64_t{0} - static_cast<uint64_t>(x)); };
   switch (call.op) {
-    case Op::abs: return map_kernel<T, T>(call, [negate](T x) { return std::is_signed_v<T> && x < T(0) ? negate(x) : x; });
-    case Op::neg: return map_kernel<T, T>(call, negate);
-    case Op::sign: return map_kernel<T, T>(call, [](T x) { return static_cast<T>((x > T(0)) - (x < T(0))); });
-    case Op::relu: return map_kernel<T, T>(call, [](T x) { return std::max(x, T(0)); });
+    case Op::abs:
+      return map_kernel<T, T>(call,
+                              [negate](T x) { return std::is_signed_v<T> && x < T(0) ? negate(x) : x; });
+    case Op::neg:
+      return map_kernel<T, T>(call, negate);
+    case Op::sign:
+      return map_kernel<T, T>(call, [](T x) { return static_cast<T>((x > T(0)) - (x < T(0))); });
+    case Op::relu:
+      return map_kernel<T, T>(call, [](T x) { return std::max(x, T(0)); });
     case Op::ceil:
     case Op::floor:
     case Op::round:
-    case Op::trunc: return map_kernel<T, T>(call, [](T x) { return x; });
+    case Op::trunc:
+      return map_kernel<T, T>(call, [](T x) { return x; });
     case Op::bitwise_not:
       return map_kernel<T, T>(call, [](T x) {
-        if constexpr (std::is_same_v<T, bool>) return !x;
-        else return static_cast<T>(~x);
+        if constexpr (std::is_same_v<T, bool>)
+          return !x;
+        else
+          return static_cast<T>(~x);
       });
     case Op::clamp: {
       if constexpr (!std::is_same_v<T, uint64_t>) {
@@ -108,7 +116,8 @@ KernelResult integer_kernel(const KernelCall& call) {
       }
       break;
     }
-    default: break;
+    default:
+      break;
   }
   return unsupported(call.op, " of ", call.in[0].dtype);
 }
@@ -117,16 +126,21 @@ KernelResult predicate_kernel(const KernelCall& call) {
   return with_type(call.in[0].dtype, [&](auto tag) -> KernelResult {
     using T = decltype(tag);
     switch (call.op) {
-      case Op::logical_not: return map_kernel<T, bool>(call, [](T x) { return !convert<bool>(x); });
+      case Op::logical_not:
+        return map_kernel<T, bool>(call, [](T x) { return !convert<bool>(x); });
       case Op::isnan:
         return map_kernel<T, bool>(call, [](T x) {
-          if constexpr (std::is_integral_v<T>) return false;
-          else return std::isnan(convert<std::conditional_t<kIsHalf<T>, float, T>>(x));
+          if constexpr (std::is_integral_v<T>)
+            return false;
+          else
+            return std::isnan(convert<std::conditional_t<kIsHalf<T>, float, T>>(x));
         });
       default:
         return map_kernel<T, bool>(call, [](T x) {
-          if constexpr (std::is_integral_v<T>) return false;
-          else return std::isinf(convert<std::conditional_t<kIsHalf<T>, float, T>>(x));
+          if constexpr (std::is_integral_v<T>)
+            return false;
+          else
+            return std::isinf(convert<std::conditional_t<kIsHalf<T>, float, T>>(x));
         });
     }
   });
@@ -136,7 +150,8 @@ KernelResult predicate_kernel(const KernelCall& call) {
 
 KernelResult unary(const KernelCall& call) {
   SF_TRY(check_layout(call));
-  if (call.out[0].dtype == DType::boolean && (call.op == Op::logical_not || call.op == Op::isnan || call.op == Op::isinf))
+  if (call.out[0].dtype == DType::boolean &&
+      (call.op == Op::logical_not || call.op == Op::isnan || call.op == Op::isinf))
     return predicate_kernel(call);
   const DType dtype = call.in[0].dtype;
   if (dtype == DType::f64) {
@@ -152,8 +167,10 @@ KernelResult unary(const KernelCall& call) {
   }
   return with_type(dtype, [&](auto tag) -> KernelResult {
     using T = decltype(tag);
-    if constexpr (std::is_integral_v<T>) return integer_kernel<T>(call);
-    else return unsupported(call.op, " of ", call.in[0].dtype);
+    if constexpr (std::is_integral_v<T>)
+      return integer_kernel<T>(call);
+    else
+      return unsupported(call.op, " of ", call.in[0].dtype);
   });
 }
 

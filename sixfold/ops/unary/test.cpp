@@ -26,7 +26,8 @@ TEST(Unary, integers_keep_their_type) {
   const std::vector<int64_t> x{-3, 0, (int64_t{1} << 60) + 1};
   EXPECT_EQ(*run<int64_t>(Op::abs, x, DType::i64), (std::vector<int64_t>{3, 0, (int64_t{1} << 60) + 1}));
   EXPECT_EQ(*run<int64_t>(Op::sign, x, DType::i64), (std::vector<int64_t>{-1, 0, 1}));
-  EXPECT_EQ(*run<int64_t>(Op::bitwise_not, x, DType::i64), (std::vector<int64_t>{2, -1, -(int64_t{1} << 60) - 2}));
+  EXPECT_EQ(*run<int64_t>(Op::bitwise_not, x, DType::i64),
+            (std::vector<int64_t>{2, -1, -(int64_t{1} << 60) - 2}));
   EXPECT_EQ(*run<int64_t>(Op::clamp, x, DType::i64, {{"min", Dim(-1)}, {"max", Attr()}}),
             (std::vector<int64_t>{-1, 0, (int64_t{1} << 60) + 1}));
   EXPECT_EQ(*run<int8_t>(Op::neg, std::vector<int8_t>{-128, 5}, DType::i8), (std::vector<int8_t>{-128, -5}));
@@ -49,7 +50,8 @@ TEST(Unary, predicates_give_bool) {
 TEST(Unary, conversion_truncates_and_never_traps) {
   const std::vector<float> x{-1.9f, 2.5f, 300.0f, NAN, 1e30f};
   const Attrs to_i32{{"dtype", DType::i32}};
-  EXPECT_EQ(*run<int32_t>(Op::to, x, DType::i32, to_i32), (std::vector<int32_t>{-1, 2, 300, INT32_MIN, INT32_MIN}));
+  EXPECT_EQ(*run<int32_t>(Op::to, x, DType::i32, to_i32),
+            (std::vector<int32_t>{-1, 2, 300, INT32_MIN, INT32_MIN}));
   const auto u8 = run<uint8_t>(Op::to, x, DType::u8, {{"dtype", DType::u8}});
   ASSERT_TRUE(u8.ok());
   EXPECT_EQ((*u8)[0], 255);
