@@ -72,6 +72,7 @@ Match sum_to_size(Call& call) {
   const size_t lead = dims.size() - size.size();
   for (size_t i = 0; i < dims.size(); ++i)
     if (i < lead || (size[i - lead] == Dim(1) && !(dims[i] == Dim(1)))) axes.push_back(Dim(static_cast<int64_t>(i)));
+  x = call.to(x, call.dtype_of(call.node().output(0)));  // sums of bool and integers are i64
   if (!axes.empty()) x = call.op(Op::sum, {x}, {{"dims", axes}, {"keepdim", true}});
   return call.result(call.reshape(x, size));
 }
