@@ -104,8 +104,9 @@ Match embedding_bag(Call& call) {
   Dim bags = extent(call, offsets, 0);
   if (call.flag("include_last_offset")) bags = bags - Dim(1);
 
+  // With a last offset, what lies behind it is bag number `bags` by itself.
   const ValueId position = count_up(call, count, call.dtype_of(offsets));
-  ValueId bag = call.op(Op::sub, {call.op(Op::searchsorted, {call.slice(offsets, 0, Dim(0), bags), position}, {{"right", true}}),
+  ValueId bag = call.op(Op::sub, {call.op(Op::searchsorted, {offsets, position}, {{"right", true}}),
                                   call.scalar(int64_t{1}, DType::i64)});
   // Rows of the padding index, and rows before the first offset, go to one more bag that nobody reads.
   const ValueId nowhere = full(call, {}, Attr(bags), DType::i64);
