@@ -102,14 +102,17 @@ Match embedding_renorm(Call& call) {
   const double most = call.real("max_norm"), p = call.real("norm_type");
   if (!ok(call)) return stop(call);
   if (weight.rank() != 2 || !(p > 0)) return call.unsupported("weights of this rank or norm");
-  Expr norm = reduce(Op::amax, abs(weight), {1}, true);
-  if (!std::isinf(p)) norm = pow(sum(pow(abs(weight), p), {1}, true), 1.0 / p);
+  const DType dtype = weight.dtype();
+  const Expr wide = weight.to(compute_type(dtype));
+  Expr norm = reduce(Op::amax, abs(wide), {1}, true);
+  if (!std::isinf(p)) norm = pow(sum(pow(abs(wide), p), {1}, true), 1.0 / p);
+  norm = norm.to(dtype).to(wide.dtype());
   const Dims rows{weight.dims()[0]};
   const ValueId index = as_index(call, flatten(call, call.tensor("indices")));
   const ValueId named = put(call, full(call, rows, Attr(false), DType::boolean), call.patch.scalar(int64_t{1}, DType::boolean),
                             {{0}, {index}}, false);
   const Expr exceeds = norm.number(most).less(norm);
-  const Expr scaled = weight * (norm.number(most) / (norm + 1e-7));
+  const Expr scaled = (wide * (norm.number(most) / (norm + 1e-7))).to(dtype);
   return call.result(where(Expr(call, call.unsqueeze(named, 1)).apply(Op::logical_and, exceeds), scaled, weight));
 }
 

@@ -104,8 +104,9 @@ Match embedding_bag(Call& call) {
   Dim bags = extent(call, offsets, 0);
   if (call.flag("include_last_offset")) bags = bags - Dim(1);
 
+  // With a last offset, what lies behind it is bag number `bags` by itself.
   const ValueId position = count_up(call, count, call.dtype_of(offsets));
-  ValueId bag = call.op(Op::sub, {call.op(Op::searchsorted, {call.slice(offsets, 0, Dim(0), bags), position}, {{"right", true}}),
+  ValueId bag = call.op(Op::sub, {call.op(Op::searchsorted, {offsets, position}, {{"right", true}}),
                                   call.scalar(int64_t{1}, DType::i64)});
   // Rows of the padding index, and rows before the first offset, go to one more bag that nobody reads.
   const ValueId nowhere = full(call, {}, Attr(bags), DType::i64);
@@ -113,14 +114,15 @@ Match embedding_bag(Call& call) {
   const int64_t padding = call.attr("padding_idx") ? call.integer_or("padding_idx", -1) : -1;
   if (padding >= 0) bag = where(call, call.op(Op::eq, {indices, call.scalar(padding, call.dtype_of(indices))}), nowhere, bag);
 
-  ValueId rows = call.op(Op::embedding, {weight, indices});
+  const DType wide = is_half(dtype) ? DType::f32 : dtype;  // products and sums of halves round once
+  ValueId rows = call.to(call.op(Op::embedding, {weight, indices}), wide);
   if (const ValueId w = call.optional_tensor("per_sample_weights"); w.valid())
-    rows = call.op(Op::mul, {rows, call.unsqueeze(call.to(w, dtype), 1)});
+    rows = call.op(Op::mul, {rows, call.unsqueeze(call.to(w, wide), 1)});
   const Dims shape{bags + Dim(1), width};
   const ValueId spread = expand(call, call.unsqueeze(bag, 1), {count, width});
-  ValueId out = call.op(Op::scatter, {full(call, shape, Attr(Dim(0)), dtype), spread, rows},
+  ValueId out = call.op(Op::scatter, {full(call, shape, Attr(Dim(0)), wide), spread, rows},
                         {{"dim", Dim(0)}, {"reduce", mode == 0 ? "add" : mode == 1 ? "mean" : "amax"}, {"include_self", false}});
-  out = call.slice(out, 0, Dim(0), bags);
+  out = call.to(call.slice(out, 0, Dim(0), bags), dtype);
   std::vector<ValueId> results(call.node().outputs.size(), kNoValue);
   if (!results.empty()) results[0] = out;
   return call.results(results);

@@ -186,9 +186,48 @@ Parameters affine(Call& call) {
   if (zero.valid() && numel(call.dims_of(zero)) == Dim(0)) zero = kNoValue;
   return {call.tensor("scale"), zero, call.dims("block_size")};
 }
+
+// An axis of several blocks as two: [blocks, block]. `ones` is that shape with 1 where elements share a scale, `axes`
+// are those axes.
+struct BlockView {
+  Dims split, ones;
+  Shape axes;
+};
+BlockView block_view(const Dims& dims, const Dims& block) {
+  BlockView v;
+  const auto shared = [&](const Dim& size) {
+    v.axes.push_back(static_cast<int64_t>(v.split.size()));
+    v.split.push_back(size);
+    v.ones.push_back(Dim(1));
+  };
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (block[i] == dims[i] && !(block[i] == Dim(1))) {
+      shared(dims[i]);
+      continue;
+    }
+    v.split.push_back(block[i] == Dim(1) ? dims[i] : floordiv(dims[i], block[i]));
+    v.ones.push_back(v.split.back());
+    if (!(block[i] == Dim(1))) shared(block[i]);
+  }
+  return v;
+}
+
 Match quantize_affine(Call& call) {
-  const ValueId x = call.to(call.tensor("input"), DType::f32);
-  const DType dtype = integer_dtype(call, "output_dtype");
+  const ValueId input = call.tensor("input");
+  const DType dtype = integer_dtype(call, "output_dtype"), computed = promote(call.dtype_of(input), call.dtype_of(call.tensor("scale")));
+  if (ok(call) && is_half(computed)) {  // each step rounds to half
+    const Parameters p = affine(call);
+    const Range r = range_argument(call, dtype);
+    const Dims dims = call.dims_of(input);
+    if (p.block.size() != dims.size()) return invalid_model("blocks of ", p.block, " in a tensor ", dims);
+    const BlockView view = block_view(dims, p.block);
+    const Expr scale = Expr(call, call.reshape(p.scale, view.ones)).to(computed);
+    Expr q = (Expr(call, call.reshape(call.to(input, computed), view.split)) * (scale.number(1.0) / scale)).apply(Op::round);
+    if (p.zero_point.valid()) q = q + Expr(call, call.reshape(p.zero_point, view.ones)).to(computed);
+    q = q.apply(Op::clamp, {{"min", static_cast<double>(r.min)}, {"max", static_cast<double>(r.max)}});
+    return call.result(q.reshape(dims).to(dtype));
+  }
+  const ValueId x = call.to(input, DType::f32);
   return call.result(quantize(call, x, affine(call), range_argument(call, dtype), dtype));
 }
 Match dequantize_affine(Call& call) {
@@ -226,20 +265,9 @@ Match choose_affine(Call& call) {
   const Dims block = call.dims("block_size"), dims = call.dims_of(x);
   if (!ok(call)) return call.results({});
   if (block.size() != dims.size()) return invalid_model("blocks of ", block, " in a tensor ", dims);
-  Dims split, kept;
-  Shape axes;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const bool whole = block[i] == dims[i];
-    if (!whole && !(block[i] == Dim(1))) {
-      split.push_back(floordiv(dims[i], block[i]));
-      axes.push_back(static_cast<int64_t>(split.size()));
-      split.push_back(block[i]);
-    } else {
-      if (!(block[i] == Dim(1))) axes.push_back(static_cast<int64_t>(split.size()));
-      split.push_back(dims[i]);
-    }
-    kept.push_back(whole ? Dim(1) : floordiv(dims[i], block[i]));
-  }
+  Dims kept;
+  for (size_t i = 0; i < dims.size(); ++i) kept.push_back(block[i] == dims[i] ? Dim(1) : floordiv(dims[i], block[i]));
+  const auto [split, ones, axes] = block_view(dims, block);
   if (axes.empty()) return call.unsupported("every element has a block of its own");
   const bool keepdim = call.flag("keepdim");
   const Expr flat(call, call.reshape(x, split));

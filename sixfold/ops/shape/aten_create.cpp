@@ -133,6 +133,7 @@ Match spaced(Call& call, bool logarithmic) {
     if (logarithmic) x = x.number(base).apply(Op::pow, x);
     return call.result(x.to(dtype));
   }
+  if (steps == 0) return call.result(full(call, {Dim(0)}, Attr(Dim(0)), dtype));
   if (!start || !end || steps < 0 || steps > (int64_t{1} << 28)) return invalid_model("linspace of ", steps, " steps");
   std::byte* bytes = nullptr;
   Tensor out = Tensor::allocate(dtype, {steps}, &bytes);

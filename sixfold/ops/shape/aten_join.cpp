@@ -48,13 +48,13 @@ Match column_stack(Call& call) {
 }
 
 // Where each element of an axis padded by (front, back) comes from, for amounts that may be negative: positions are
-// those of the whole axis, so a reflection may show elements that the other side crops.
+// those of the whole axis, so a reflection may show elements that the other side crops. (Circular padding wraps around
+// what is left.)
 std::optional<std::vector<int64_t>> padded_positions(int64_t size, int64_t front, int64_t back, const std::string& mode) {
   std::vector<int64_t> out;
   for (int64_t i = -front; i < size + back; ++i) {
     int64_t from = i;
     if (mode == "replicate") from = std::clamp<int64_t>(i, 0, size - 1);
-    else if (mode == "circular") from = ((i % size) + size) % size;
     else if (mode == "reflect") from = i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;
     if (from < 0 || from >= size) return std::nullopt;
     out.push_back(from);
@@ -75,7 +75,7 @@ Match pad_by(Call& call, const Dims& pad, const std::string& mode, Attr value) {
     const auto axis = static_cast<size_t>(rank) - 1 - i;
     const Dim front = pad[2 * i], back = pad[2 * i + 1], size = call.dims_of(x)[axis];
     const bool crops = front.value_or(0) < 0 || back.value_or(0) < 0;
-    if (crops && mode != "constant" && size.value_or(0) > 0 && front.is_static() && back.is_static()) {
+    if (crops && (mode == "replicate" || mode == "reflect") && size.value_or(0) > 0 && front.is_static() && back.is_static()) {
       const auto positions = padded_positions(size.value(), front.value(), back.value(), mode);
       if (!positions) return invalid_model("pad: ", front, " and ", back, " by ", mode, " beside an axis of ", size);
       x = index_select(call, x, static_cast<int64_t>(axis), integers(call, *positions));
