@@ -30,9 +30,7 @@ struct ConvCall {
   bool bias = false, residual = false;
   bool norm = false;  // scale and shift
   const float* weights = nullptr;  // row-major, as ops/aten.def has them; null: they come with each run
-  UnaryF32 activation;             // for any that oneDNN does not fuse exactly
-  Op activation_op = Op::call;     // call: none
-  UnaryParams activation_params;
+  UnaryF32 activation;             // over each task's results while they are in the cache
 };
 
 // f32 by oneDNN: channels-last inside, split over images, rows and output channels. Unsupported where oneDNN has no

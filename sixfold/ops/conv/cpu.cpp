@@ -104,13 +104,7 @@ KernelResult convolution(const KernelCall& call) {
   conv.row_major_out = !is_channels_last(call.out[0]);
   conv.row_major_residual = conv.residual && !is_channels_last(call.in[3]);
   conv.weights = static_cast<const float*>(w.constant);
-  if (const std::string& name = call.attrs.text("activation"); name != "none") {
-    const auto op = find_op(name);
-    if (!op) return unsupported("activation ", name);
-    conv.activation_op = *op;
-    conv.activation_params = unary_params(*op, call.attrs);
-    SF_ASSIGN(conv.activation, activation_f32(call.attrs));
-  }
+  SF_ASSIGN(conv.activation, activation_f32(call.attrs));
   if (shape.is_pointwise() && !conv.residual && !conv.norm && shape.batch * shape.in_points() <= kSkinnyRows && !conv.row_major_in &&
       !conv.row_major_out) {
     return make_skinny_linear({.rows = shape.batch * shape.in_points(),

@@ -89,18 +89,6 @@ Split choose_split(const ConvShape& s) {
   return split;
 }
 
-// What oneDNN computes as exactly as we would, at no cost.
-bool fuse(PostOps& ops, const ConvCall& call) {
-  const auto a = static_cast<float>(call.activation_params.a), b = static_cast<float>(call.activation_params.b);
-  switch (call.activation_op) {
-    case Op::relu: ops.eltwise(dnnl_eltwise_relu, 0.0f, 0.0f); return true;
-    case Op::leaky_relu: ops.eltwise(dnnl_eltwise_relu, a, 0.0f); return true;
-    case Op::clamp: ops.eltwise(dnnl_eltwise_clip, a, b); return true;
-    case Op::hardswish: ops.eltwise(dnnl_eltwise_hardswish, 0.0f, 0.0f); return true;
-    default: return false;
-  }
-}
-
 class BlockedConv final : public Kernel {
  public:
   static KernelResult make(const ConvCall& call);
@@ -109,7 +97,7 @@ class BlockedConv final : public Kernel {
  private:
   Status add_tasks();
   Result<size_t> variant(const Variant& wanted);
-  Result<Primitive> create(const Variant& v, bool fuse_activation);
+  Result<Primitive> create(const Variant& v);
   Result<size_t> packed(int64_t first, int64_t channels, const dnnl_memory_desc_t& desc);
   size_t reserve(size_t bytes) {
     const size_t at = scratch_bytes_;
@@ -124,7 +112,6 @@ class BlockedConv final : public Kernel {
   ConvCall call_;
   ConvShape shape_;  // call_.shape, with the points of a pointwise convolution as one row axis
   Split split_;
-  bool fused_ = false;  // the activation is in the primitives
   std::vector<Variant> variants_;
   std::vector<Packed> packed_;
   std::vector<Task> tasks_;
@@ -139,7 +126,7 @@ Shape image_dims(int64_t channels, int64_t rows, const Shape& spatial) {
   return dims;
 }
 
-Result<Primitive> BlockedConv::create(const Variant& v, bool fuse_activation) {
+Result<Primitive> BlockedConv::create(const Variant& v) {
   const ConvShape& s = shape_;
   const size_t n = s.in.size();
   const auto src = onednn::of_tag(image_dims(s.in_channels, v.rows_in, s.in), channels_last_tag(n));
@@ -155,7 +142,6 @@ Result<Primitive> BlockedConv::create(const Variant& v, bool fuse_activation) {
   for (int64_t& d : dilation) --d;  // oneDNN counts the gaps
   PostOps ops;
   if (call_.residual && !call_.norm) ops.sum();  // a norm comes before the residual
-  if (fuse_activation) fuse(ops, call_);
   if (s.transposed) {
     dnnl_deconvolution_desc_t desc;
     if (dnnl_dilated_deconvolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_deconvolution_direct, &src, &weights,
@@ -179,7 +165,7 @@ Result<size_t> BlockedConv::variant(const Variant& v) {
         o.channels == v.channels)
       return i;
   }
-  SF_ASSIGN(Primitive primitive, create(v, fused_));
+  SF_ASSIGN(Primitive primitive, create(v));
   variants_.push_back({v.rows_in, v.rows_out, v.before, v.after, v.channels, std::move(primitive)});
   return variants_.size() - 1;
 }
@@ -289,12 +275,6 @@ KernelResult BlockedConv::make(const ConvCall& call) {
   }
   kernel->split_ = choose_split(s);
 
-  // Fuse the activation if the primitive stays a fast one with it.
-  if (call.activation_op != Op::call && !call.norm) {
-    PostOps probe;
-    const Variant whole{s.in[0], s.out[0], s.padding[0], s.padding_end[0], s.out_channels, {}};
-    kernel->fused_ = fuse(probe, call) && kernel->create(whole, /*fuse_activation=*/true).ok();
-  }
   if (call.row_major_in) {
     kernel->src_offset_ = kernel->reserve(static_cast<size_t>(s.batch * s.in_points() * s.in_channels) * sizeof(float));
   }
@@ -333,7 +313,8 @@ void BlockedConv::run_task(Task& task, const float* src, const Affine& affine, c
       scale_row_f32(result + p * channels, affine.scale + task.first_channel, affine.shift + task.first_channel,
                     residual ? residual + task.dst + p * row : nullptr, static_cast<size_t>(channels));
   }
-  if (!fused_) call_.activation(result, result, static_cast<size_t>(task.points * channels));
+  // Not a post-op of oneDNN: its relu and clip turn a NaN into a number.
+  call_.activation(result, result, static_cast<size_t>(task.points * channels));
   if (tiled) {
     for (int64_t p = 0; p < task.points; ++p)
       std::memcpy(out + p * row, result + p * channels, static_cast<size_t>(channels) * sizeof(float));

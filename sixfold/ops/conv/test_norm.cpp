@@ -1,7 +1,9 @@
 // A norm on a convolution: the fast f32 kernel against the plain f64 one, with and without what else it may carry.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "sixfold/engine/engine.h"
 
@@ -51,6 +53,18 @@ TEST(ConvolutionNorm, the_fast_kernel_agrees_with_the_definition) {
     for (size_t i = 0; i < fast.size(); ++i)
       ASSERT_NEAR(fast[i], plain[i], 2e-4) << "groups " << c.groups << " kernel " << c.kernel << " element " << i;
   }
+}
+
+TEST(ConvolutionActivation, a_nan_stays_a_nan) {
+  std::vector<Tensor> in{numbers({1, 16, 4, 4}, 7, DType::f32), numbers({16, 16, 1, 1}, 5, DType::f32)};
+  reinterpret_cast<float*>(const_cast<std::byte*>(in[0].data))[0] = std::numeric_limits<float>::quiet_NaN();
+  const Dims one{1, 1}, zero{0, 0};
+  auto out = evaluate(Op::convolution, in,
+                      {{"stride", one}, {"padding", zero}, {"padding_end", zero}, {"dilation", one}, {"groups", Dim(1)},
+                       {"transposed", false}, {"output_padding", zero}, {"activation", std::string("relu")}});
+  ASSERT_TRUE(out.ok()) << out.error().message();
+  for (int64_t c = 0; c < 16; ++c) EXPECT_TRUE(std::isnan(element_real((*out)[0], c * 16))) << c;
+  EXPECT_FALSE(std::isnan(element_real((*out)[0], 1)));
 }
 
 }  // namespace

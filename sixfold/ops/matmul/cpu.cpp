@@ -206,8 +206,6 @@ KernelResult linear(const KernelCall& call) {
   conv.bias = p.bias;
   conv.weights = static_cast<const float*>(w.constant);
   conv.activation = function;
-  conv.activation_op = activation;
-  conv.activation_params = params;
   auto packed = make_blocked_conv(conv);
   if (packed.ok() || packed.error().code() != Code::Unsupported) return packed;
   return make_f32(std::move(p), function);
