@@ -1,4 +1,5 @@
-// Rules as text: test/rewrite/<rule>.graph has cases, before and after, that must agree up to the names of values.
+// Rules as text: test/rewrite/<rule>.graph has cases, before and after, that must agree up to the names of
+// values.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -32,7 +33,9 @@ std::string numbered(const std::string& text) {
       continue;
     }
     size_t end = i + 1;
-    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_' || text[end] == '.')) ++end;
+    while (end < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_' || text[end] == '.'))
+      ++end;
     const std::string name = text.substr(i, end - i);
     out += cat("%", numbers.try_emplace(name, numbers.size()).first->second);
     i = end;
@@ -69,10 +72,12 @@ std::vector<std::filesystem::path> rule_files() {
   std::sort(out.begin(), out.end());
   return out;
 }
-INSTANTIATE_TEST_SUITE_P(All, RuleText, testing::ValuesIn(rule_files()), [](const auto& info) { return info.param.stem().string(); });
+INSTANTIATE_TEST_SUITE_P(All, RuleText, testing::ValuesIn(rule_files()),
+                         [](const auto& info) { return info.param.stem().string(); });
 
 constexpr const char* kTwoReshapes =
-    "input %x: f32[2, 3]\n%1 = reshape(%x, shape=[6])\n%2 = reshape(%1, shape=[3, 2])\n%3 = reshape(%2, shape=[1, 6])\noutput %3\n";
+    "input %x: f32[2, 3]\n%1 = reshape(%x, shape=[6])\n%2 = reshape(%1, shape=[3, 2])\n%3 = reshape(%2, "
+    "shape=[1, 6])\noutput %3\n";
 
 TEST(Rewriter, a_rule_can_be_switched_off_by_name) {
   auto graph = parse(kTwoReshapes);
@@ -90,7 +95,9 @@ TEST(Rewriter, stop_after_limits_the_patches) {
 }
 
 TEST(Rewriter, metadata_that_disagrees_with_the_op_is_an_error_that_names_the_node) {
-  auto graph = parse("input %x: f32[2, 3]\n%1 = aten.relu.default(self=%x) : f32[2, 4]  # relu_7 at m.py:9 in forward: relu(x)\noutput %1\n");
+  auto graph = parse(
+      "input %x: f32[2, 3]\n%1 = aten.relu.default(self=%x) : f32[2, 4]  # relu_7 at m.py:9 in forward: "
+      "relu(x)\noutput %1\n");
   ASSERT_TRUE(graph.ok()) << graph.error().message();
   const Status status = canonicalize(*graph);
   ASSERT_FALSE(status.ok());
@@ -101,7 +108,8 @@ TEST(Rewriter, metadata_that_disagrees_with_the_op_is_an_error_that_names_the_no
 
 TEST(Rewriter, all_unsupported_nodes_are_collected) {
   auto graph = parse(
-      "input %x: f32[2]\n%1 = mylib.foo.default(x=%x) : f32[2]\n%2 = mylib.bar.default(x=%1) : f32[2]\noutput %2\n");
+      "input %x: f32[2]\n%1 = mylib.foo.default(x=%x) : f32[2]\n%2 = mylib.bar.default(x=%1) : "
+      "f32[2]\noutput %2\n");
   ASSERT_TRUE(graph.ok()) << graph.error().message();
   PipelineReport report;
   const Status status = canonicalize(*graph, {}, &report);

@@ -1,4 +1,5 @@
-// What the subcommands of `sixfold` take and do. Tools print; libraries below never do. Only main.cpp sees the parser.
+// What the subcommands of `sixfold` take and do. Tools print; libraries below never do. Only main.cpp sees
+// the parser.
 #pragma once
 
 #include <cstdint>

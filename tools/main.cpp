@@ -23,13 +23,16 @@ void add_run(CLI::App& app, Command& chosen) {
   CLI::App* run = app.add_subcommand("run", "Run a model on an engine");
   run->add_option("model", options->model, "A .pt2 file")->required();
   run->add_option("--engine", options->engine, "Engine to run on: cpu")->capture_default_str();
-  run->add_option("--input", options->inputs, "An input as .npy, once for each input in order (tensors and numbers)")
+  run->add_option("--input", options->inputs,
+                  "An input as .npy, once for each input in order (tensors and numbers)")
       ->allow_extra_args(false);
   run->add_option("--output-dir", options->output_dir, "Folder for output_0.npy, output_1.npy, ...");
-  run->add_option("--npz", options->npz, "Inputs in0, in1, ... stacked over samples: row i of each is one call");
+  run->add_option("--npz", options->npz,
+                  "Inputs in0, in1, ... stacked over samples: row i of each is one call");
   run->add_option("--npz-out", options->npz_out, "File for out0, out1, ... stacked over the rows");
   run->add_option("--rows", options->rows, "Run only the first N rows of --npz");
-  run->add_option("--labels", options->labels, "Array of --npz with class numbers: prints the accuracy of out0's argmax");
+  run->add_option("--labels", options->labels,
+                  "Array of --npz with class numbers: prints the accuracy of out0's argmax");
   run->add_option("--threads", options->threads, "Threads; 0 means one for each core")->capture_default_str();
   run->add_option("--iterations", options->iterations, "Timed runs of each call")->capture_default_str();
   run->add_option("--warmup", options->warmup, "Runs before the timed ones")->capture_default_str();
@@ -42,9 +45,11 @@ void add_run(CLI::App& app, Command& chosen) {
 
 void add_show(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<ShowOptions>();
-  CLI::App* show = app.add_subcommand("show", "Show a model: inputs, outputs, ops, costs, parameters, graph with source lines");
+  CLI::App* show = app.add_subcommand(
+      "show", "Show a model: inputs, outputs, ops, costs, parameters, graph with source lines");
   show->add_option("model", options->model, "A .pt2 file")->required();
-  show->add_option("--stage", options->stage, "Graph to show: imported (as in the file), canonical, or cpu (as the CPU engine runs it)")
+  show->add_option("--stage", options->stage,
+                   "Graph to show: imported (as in the file), canonical, or cpu (as the CPU engine runs it)")
       ->capture_default_str();
   show->add_flag("--summary", options->summary, "Leave out the graph");
   show->add_flag("--text", options->text, "Only the graph, in the text form that reads back");
@@ -66,7 +71,9 @@ int report(const Error& error) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"sixfold: PyTorch models (.pt2, saved with torch.export.save) to Qualcomm NPUs, and what they do there", "sixfold"};
+  CLI::App app{
+      "sixfold: PyTorch models (.pt2, saved with torch.export.save) to Qualcomm NPUs, and what they do there",
+      "sixfold"};
   app.set_version_flag("--version", "sixfold " SIXFOLD_VERSION);
   app.require_subcommand(1);
   Command chosen;
@@ -75,7 +82,8 @@ int run(int argc, char** argv) {
   add_ops(app, chosen);
   CLI11_PARSE(app, argc, argv);
   if (Status s = chosen(); !s.ok()) return report(s.error());
-  if (std::fflush(stdout) != 0) return report(Error(Code::InvalidArgument, "standard output cannot be written"));
+  if (std::fflush(stdout) != 0)
+    return report(Error(Code::InvalidArgument, "standard output cannot be written"));
   return 0;
 }
 
@@ -86,6 +94,7 @@ int main(int argc, char** argv) {
   try {
     return sixfold::tools::run(argc, argv);
   } catch (const std::bad_alloc&) {
-    return sixfold::tools::report(sixfold::fail(sixfold::Code::OutOfMemory, "not enough memory for this model"));
+    return sixfold::tools::report(
+        sixfold::fail(sixfold::Code::OutOfMemory, "not enough memory for this model"));
   }
 }

@@ -111,7 +111,8 @@ void print_profile(const Json& steps) {
     ++count;
   }
   std::vector<std::pair<std::string, std::pair<double, size_t>>> rows(by_op.begin(), by_op.end());
-  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
+  std::sort(rows.begin(), rows.end(),
+            [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
   std::printf("%-20s %6s %10s %6s\n", "op", "count", "us", "%");
   for (const auto& [op, row] : rows)
     std::printf("%-20s %6zu %10.1f %6.1f\n", op.c_str(), row.second, row.first, 100 * row.first / total);
@@ -136,7 +137,8 @@ Result<Stack> read_stack(const NpzReader& npz) {
     const std::string name = cat("in", i);
     if (std::find(npz.names().begin(), npz.names().end(), name) == npz.names().end()) break;
     SF_ASSIGN(Tensor t, npz.read(name));
-    if (t.shape.empty()) return invalid_argument(options.npz, ": ", name, " is a scalar, and its first axis must count samples");
+    if (t.shape.empty())
+      return invalid_argument(options.npz, ": ", name, " is a scalar, and its first axis must count samples");
     const auto rows = static_cast<size_t>(t.shape[0]);
     if (i && rows != out.rows)
       return invalid_argument(options.npz, ": ", name, " has ", rows, " rows, in0 has ", out.rows);
@@ -164,15 +166,12 @@ double mean(const std::vector<double>& xs) {
 Json times_json(const Runner& runner) {
   std::vector<double> sorted = runner.times_ms();
   std::sort(sorted.begin(), sorted.end());
-  const auto at = [&](double q) { return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))]; };
-  return {{"model", options.model},
-          {"engine", options.engine},
-          {"threads", runner.threads()},
-          {"runs", sorted.size()},
-          {"mean_ms", mean(sorted)},
-          {"min_ms", sorted.front()},
-          {"p50_ms", at(0.5)},
-          {"p90_ms", at(0.9)}};
+  const auto at = [&](double q) {
+    return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))];
+  };
+  return {{"model", options.model}, {"engine", options.engine}, {"threads", runner.threads()},
+          {"runs", sorted.size()},  {"mean_ms", mean(sorted)},  {"min_ms", sorted.front()},
+          {"p50_ms", at(0.5)},      {"p90_ms", at(0.9)}};
 }
 
 Json outputs_json(Session& session) {
@@ -249,7 +248,8 @@ Status run_rows(Runner& runner, Json& summary) {
   if (!options.labels.empty()) {
     SF_ASSIGN(labels, npz.read(options.labels));
     if (labels.shape.empty() || static_cast<size_t>(labels.count()) < rows)
-      return invalid_argument(options.npz, ": ", options.labels, " has ", labels.count(), " entries, ", rows, " rows run");
+      return invalid_argument(options.npz, ": ", options.labels, " has ", labels.count(), " entries, ", rows,
+                              " rows run");
   }
   const auto fed_row = [&](size_t r) {
     std::vector<Tensor> fed;
@@ -269,7 +269,8 @@ Status run_rows(Runner& runner, Json& summary) {
     for (size_t i = 0; i < options.iterations; ++i) SF_TRY(runner.run_once());
     if (!options.npz_out.empty()) SF_TRY(collector.add(runner.session(), r));
     if (labels.dtype != DType::none)
-      right += argmax(runner.session().output(0)) == static_cast<size_t>(element_integer(labels, static_cast<int64_t>(r)));
+      right += argmax(runner.session().output(0)) ==
+               static_cast<size_t>(element_integer(labels, static_cast<int64_t>(r)));
   }
   summary = times_json(runner);
   summary["rows"] = rows;
@@ -277,7 +278,8 @@ Status run_rows(Runner& runner, Json& summary) {
   if (labels.dtype != DType::none) {
     summary["accuracy"] = static_cast<double>(right) / static_cast<double>(rows);
     if (!options.json)
-      std::printf("accuracy %.2f %% (%zu of %zu rows)\n", 100.0 * static_cast<double>(right) / static_cast<double>(rows), right, rows);
+      std::printf("accuracy %.2f %% (%zu of %zu rows)\n",
+                  100.0 * static_cast<double>(right) / static_cast<double>(rows), right, rows);
   }
   if (!options.npz_out.empty()) SF_TRY(collector.write(options.npz_out));
   return {};
@@ -286,7 +288,8 @@ Status run_rows(Runner& runner, Json& summary) {
 Status run_it() {
   if (options.engine != "cpu")
     return invalid_argument("engine ", options.engine, " is not known: the engine of this build is cpu");
-  if (!options.npz.empty() && !options.inputs.empty()) return invalid_argument("--input and --npz exclude each other");
+  if (!options.npz.empty() && !options.inputs.empty())
+    return invalid_argument("--input and --npz exclude each other");
   if (options.iterations == 0) return invalid_argument("--iterations must be at least 1");
   SF_ASSIGN(Graph graph, import_pt2(options.model));
   Runner runner(std::move(graph), options.threads);
@@ -298,8 +301,9 @@ Status run_it() {
     return {};
   }
   if (options.profile) print_profile(summary["steps"]);
-  std::printf("%zu runs on %s, %zu threads: mean %.3f ms, min %.3f ms\n", summary["runs"].get<size_t>(), options.engine.c_str(),
-              runner.threads(), summary["mean_ms"].get<double>(), summary["min_ms"].get<double>());
+  std::printf("%zu runs on %s, %zu threads: mean %.3f ms, min %.3f ms\n", summary["runs"].get<size_t>(),
+              options.engine.c_str(), runner.threads(), summary["mean_ms"].get<double>(),
+              summary["min_ms"].get<double>());
   return {};
 }
 

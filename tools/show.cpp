@@ -18,10 +18,14 @@ ShowOptions options;
 
 std::string shortened(int64_t n) {
   char buffer[32];
-  if (n >= 10'000'000'000) std::snprintf(buffer, sizeof buffer, "%.1f G", static_cast<double>(n) / 1e9);
-  else if (n >= 10'000'000) std::snprintf(buffer, sizeof buffer, "%.1f M", static_cast<double>(n) / 1e6);
-  else if (n >= 10'000) std::snprintf(buffer, sizeof buffer, "%.1f k", static_cast<double>(n) / 1e3);
-  else std::snprintf(buffer, sizeof buffer, "%lld", static_cast<long long>(n));
+  if (n >= 10'000'000'000)
+    std::snprintf(buffer, sizeof buffer, "%.1f G", static_cast<double>(n) / 1e9);
+  else if (n >= 10'000'000)
+    std::snprintf(buffer, sizeof buffer, "%.1f M", static_cast<double>(n) / 1e6);
+  else if (n >= 10'000)
+    std::snprintf(buffer, sizeof buffer, "%.1f k", static_cast<double>(n) / 1e3);
+  else
+    std::snprintf(buffer, sizeof buffer, "%lld", static_cast<long long>(n));
   return buffer;
 }
 
@@ -35,7 +39,8 @@ Json leaves_json(const Graph& graph, const std::vector<Leaf>& leaves) {
       const Type& t = graph.type(leaf.value);
       j["dtype"] = to_text(t.dtype);
       j["shape"] = Json::array();
-      for (const Dim& d : t.dims) d.is_static() ? j["shape"].push_back(d.value()) : j["shape"].push_back(to_text(d));
+      for (const Dim& d : t.dims)
+        d.is_static() ? j["shape"].push_back(d.value()) : j["shape"].push_back(to_text(d));
     } else {
       j["constant"] = to_text(leaf.literal);
     }
@@ -116,7 +121,8 @@ void print_leaves(const char* title, const Graph& graph, const std::vector<Leaf>
   std::printf("\n%s\n", title);
   for (const Leaf& leaf : leaves)
     std::printf("  %-28s %s\n", leaf.name.empty() ? "-" : leaf.name.c_str(),
-                leaf.value.valid() ? to_text(graph.type(leaf.value)).c_str() : cat("constant ", leaf.literal).c_str());
+                leaf.value.valid() ? to_text(graph.type(leaf.value)).c_str()
+                                   : cat("constant ", leaf.literal).c_str());
 }
 
 void print_graph(const Graph& graph) {
@@ -146,27 +152,32 @@ void print_person(const Graph& graph, const ImportInfo& info, const PipelineRepo
   if (!graph.symbols.empty()) {
     std::printf("\nsymbols\n");
     for (const auto& [name, r] : graph.symbols)
-      std::printf("  %-28s %s to %s\n", name.c_str(), r.min ? cat(*r.min).c_str() : "unbounded", r.max ? cat(*r.max).c_str() : "unbounded");
+      std::printf("  %-28s %s to %s\n", name.c_str(), r.min ? cat(*r.min).c_str() : "unbounded",
+                  r.max ? cat(*r.max).c_str() : "unbounded");
   }
   if (!graph.mutations.empty()) {
     std::printf("\nmutated\n");
     for (const auto& m : graph.mutations)
       std::printf("  %-28s %s\n", graph.value(m.state).name.c_str(), to_text(graph.type(m.state)).c_str());
   }
-  std::printf("\nparameters\n  %zu tensors, %s elements, %s bytes\n", p.tensors, shortened(p.elements).c_str(), shortened(p.bytes).c_str());
+  std::printf("\nparameters\n  %zu tensors, %s elements, %s bytes\n", p.tensors,
+              shortened(p.elements).c_str(), shortened(p.bytes).c_str());
   std::printf("\n%-26s %7s %12s %12s\n", "ops", "count", "MACs", "bytes");
   Tally all;
   for (const auto& [op, t] : tally_ops(graph)) {
-    std::printf("  %-24s %7zu %12s %12s\n", op.c_str(), t.count, t.macs ? shortened(t.macs).c_str() : "-", shortened(t.bytes).c_str());
+    std::printf("  %-24s %7zu %12s %12s\n", op.c_str(), t.count, t.macs ? shortened(t.macs).c_str() : "-",
+                shortened(t.bytes).c_str());
     all.count += t.count;
     all.macs += t.macs;
     all.bytes += t.bytes;
   }
-  std::printf("  %-24s %7zu %12s %12s\n", "all", all.count, shortened(all.macs).c_str(), shortened(all.bytes).c_str());
+  std::printf("  %-24s %7zu %12s %12s\n", "all", all.count, shortened(all.macs).c_str(),
+              shortened(all.bytes).c_str());
   if (!report.unsupported.empty()) {
     std::printf("\nnot supported\n");
     for (const Unsupported& u : report.unsupported)
-      std::printf("  %s (%s)%s: %s\n", u.node.c_str(), u.target.c_str(), u.source.empty() ? "" : cat(" at ", u.source).c_str(), u.reason.c_str());
+      std::printf("  %s (%s)%s: %s\n", u.node.c_str(), u.target.c_str(),
+                  u.source.empty() ? "" : cat(" at ", u.source).c_str(), u.reason.c_str());
   }
   if (!options.summary) print_graph(graph);
 }
@@ -174,7 +185,8 @@ void print_person(const Graph& graph, const ImportInfo& info, const PipelineRepo
 Json to_json(const Graph& graph, const ImportInfo& info, const PipelineReport& report) {
   const Parameters p = count_parameters(graph);
   Json ops = Json::array();
-  for (const auto& [op, t] : tally_ops(graph)) ops.push_back({{"op", op}, {"count", t.count}, {"macs", t.macs}, {"bytes", t.bytes}});
+  for (const auto& [op, t] : tally_ops(graph))
+    ops.push_back({{"op", op}, {"count", t.count}, {"macs", t.macs}, {"bytes", t.bytes}});
   Json symbols = Json::object();
   for (const auto& [name, r] : graph.symbols) {
     symbols[name] = {{"min", nullptr}, {"max", nullptr}};
@@ -208,16 +220,20 @@ Status run_it() {
   SF_ASSIGN(Graph graph, import_pt2(options.model, {}, &info));
   PipelineReport report;
   if (options.stage != "imported") {
-    // Folding computes with the weights; a look at the model must not read them. Ops without support are listed.
+    // Folding computes with the weights; a look at the model must not read them. Ops without support are
+    // listed.
     RewriteOptions rewrite{.disabled = {"fold_batch_norm"}};
     if (options.stage == "canonical") rewrite.disabled.insert("fold_constants");
     Status s = canonicalize(graph, rewrite, &report);
     if (s.ok() && options.stage == "cpu") s = optimize_for_cpu(graph, rewrite, &report);
     if (!s.ok() && report.unsupported.empty()) return s;
   }
-  if (options.text) print_line(print(graph));
-  else if (options.json) print_line(to_json(graph, info, report).dump());
-  else print_person(graph, info, report);
+  if (options.text)
+    print_line(print(graph));
+  else if (options.json)
+    print_line(to_json(graph, info, report).dump());
+  else
+    print_person(graph, info, report);
   return {};
 }
 

@@ -1,4 +1,5 @@
-// Attributes of an op: ordered, named, small values. Both sides of the .pte seam read them: compiler and kernels.
+// Attributes of an op: ordered, named, small values. Both sides of the .pte seam read them: compiler and
+// kernels.
 //
 // Integers are Dims, so that a symbolic size may stand wherever a number may; kernels see only numbers.
 #pragma once
@@ -23,7 +24,8 @@ struct Operands {
   friend bool operator==(const Operands&, const Operands&) = default;
 };
 
-using Attr = std::variant<std::monostate, bool, Dim, double, std::string, DType, Dims, std::vector<double>, Operands>;
+using Attr =
+    std::variant<std::monostate, bool, Dim, double, std::string, DType, Dims, std::vector<double>, Operands>;
 std::string to_text(const Attr& attr);
 
 class Attrs {
@@ -37,13 +39,13 @@ class Attrs {
   const Attr* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  // Typed access to an attribute that the op's definition promises. Absent or of another type is our bug, not the
-  // model's: asserted, and in release a default value.
+  // Typed access to an attribute that the op's definition promises. Absent or of another type is our bug, not
+  // the model's: asserted, and in release a default value.
   bool flag(std::string_view name) const;
-  int64_t integer(std::string_view name) const;          // static
-  Shape ints(std::string_view name) const;               // static
+  int64_t integer(std::string_view name) const;  // static
+  Shape ints(std::string_view name) const;       // static
   Dims dims(std::string_view name) const;
-  double real(std::string_view name) const;              // from an integer too
+  double real(std::string_view name) const;  // from an integer too
   std::vector<double> reals(std::string_view name) const;
   const std::string& text(std::string_view name) const;
   DType dtype(std::string_view name) const;

@@ -27,10 +27,8 @@ void append_part(std::string& out, T part) {
 }
 // Anything with a free to_text(x), found by argument-dependent lookup.
 template <typename T>
-  requires requires(const T& x) { to_text(x); }
-void append_part(std::string& out, const T& part) {
-  out += to_text(part);
-}
+requires requires(const T& x) { to_text(x); }
+void append_part(std::string& out, const T& part) { out += to_text(part); }
 template <typename T>
 void append_part(std::string& out, std::span<T> parts) {
   out += '[';

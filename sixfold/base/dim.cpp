@@ -60,7 +60,8 @@ struct DimAlgebra {
     std::map<std::string, Term> merged;
     for (Term& t : raw) {
       auto [it, fresh] = merged.try_emplace(key(t), t);
-      if (!fresh) it->second.coefficient = clamp_dim(static_cast<__int128>(it->second.coefficient) + t.coefficient);
+      if (!fresh)
+        it->second.coefficient = clamp_dim(static_cast<__int128>(it->second.coefficient) + t.coefficient);
     }
     auto poly = std::make_shared<Poly>();
     for (auto& [k, t] : merged)
@@ -102,11 +103,16 @@ struct DimAlgebra {
     }
     const Dim a = atom.a.substitute(bindings), b = atom.b.substitute(bindings);
     switch (atom.kind) {
-      case Atom::kFloorDiv: return floordiv(a, b);
-      case Atom::kMod: return mod(a, b);
-      case Atom::kMax: return max(a, b);
-      case Atom::kMul: return a * b;
-      default: return min(a, b);
+      case Atom::kFloorDiv:
+        return floordiv(a, b);
+      case Atom::kMod:
+        return mod(a, b);
+      case Atom::kMax:
+        return max(a, b);
+      case Atom::kMul:
+        return a * b;
+      default:
+        return min(a, b);
     }
   }
 
@@ -140,9 +146,12 @@ struct DimAlgebra {
       const std::string factors = key(t);
       if (!out.empty()) out += t.coefficient < 0 ? " - " : " + ";
       const int64_t c = out.empty() ? t.coefficient : std::abs(t.coefficient);
-      if (factors.empty()) out += cat(c);
-      else if (c == 1) out += factors;
-      else out += cat(c, "*", factors);
+      if (factors.empty())
+        out += cat(c);
+      else if (c == 1)
+        out += factors;
+      else
+        out += cat(c, "*", factors);
     }
     return out;
   }
@@ -167,7 +176,8 @@ Dim operator*(const Dim& a, const Dim& b) {
     for (const auto& y : b_terms) {
       DimAlgebra::Term t{x.factors, clamp_dim(static_cast<__int128>(x.coefficient) * y.coefficient)};
       t.factors.insert(t.factors.end(), y.factors.begin(), y.factors.end());
-      std::sort(t.factors.begin(), t.factors.end(), [](const auto& p, const auto& q) { return p->text < q->text; });
+      std::sort(t.factors.begin(), t.factors.end(),
+                [](const auto& p, const auto& q) { return p->text < q->text; });
       out.push_back(std::move(t));
     }
   }
@@ -224,7 +234,8 @@ std::string to_text(const Dim& dim) { return dim.is_static() ? cat(dim.value_) :
 
 namespace {
 
-// sum := product (('+'|'-') product)* ; product := factor ('*' factor)* ; factor := int | name | name '(' sum ',' sum ')'
+// sum := product (('+'|'-') product)* ; product := factor ('*' factor)* ; factor := int | name | name '(' sum
+// ',' sum ')'
 class DimParser {
  public:
   explicit DimParser(std::string_view text) : text_(text) {}
@@ -280,7 +291,8 @@ class DimParser {
       return Dim(number);
     }
     const size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
+      ++at_;
     const std::string_view name = text_.substr(begin, at_ - begin);
     if (name.empty()) return bad();
     if (!eat('(')) return Dim::symbol(std::string(name));
@@ -341,8 +353,8 @@ int64_t numel(const Shape& shape) {
   return static_cast<int64_t>(out);
 }
 bool equivalent(const Dims& a, const Dims& b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](const Dim& x, const Dim& y) { return equivalent(x, y); });
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
+                                            [](const Dim& x, const Dim& y) { return equivalent(x, y); });
 }
 
 Shape contiguous_strides(const Shape& shape) {
@@ -358,7 +370,8 @@ Shape contiguous_strides(const Shape& shape) {
 Result<int64_t> normalize_axis(int64_t axis, size_t rank) {
   const auto n = static_cast<int64_t>(std::max<size_t>(rank, 1));
   if (axis < -n || axis >= n)
-    return invalid_model("dim ", axis, " is out of range for a tensor of rank ", rank, ": expected ", -n, " to ", n - 1);
+    return invalid_model("dim ", axis, " is out of range for a tensor of rank ", rank, ": expected ", -n,
+                         " to ", n - 1);
   return axis < 0 ? axis + n : axis;
 }
 

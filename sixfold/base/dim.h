@@ -1,9 +1,9 @@
 // Dim: one extent, either a number or an expression over symbols ("4*s0 + 1"). Dims: a shape.
 //
-// An expression is kept as a polynomial: a sum of terms, each a coefficient times atoms; an atom is a symbol or
-// floordiv/mod/max/min of two Dims. Equal polynomials print the same text, which is also what equality compares.
-// Arithmetic on numbers saturates at kMaxDim instead of overflowing, so that sizes from a file cannot wrap around;
-// verify() rejects anything near that bound.
+// An expression is kept as a polynomial: a sum of terms, each a coefficient times atoms; an atom is a symbol
+// or floordiv/mod/max/min of two Dims. Equal polynomials print the same text, which is also what equality
+// compares. Arithmetic on numbers saturates at kMaxDim instead of overflowing, so that sizes from a file
+// cannot wrap around; verify() rejects anything near that bound.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +62,8 @@ class Dim {
 std::string to_text(const Dim& dim);
 Result<Dim> parse_dim(std::string_view text);
 
-// True when a and b are the same expression, or agree for every value we tried of their symbols: relations between
-// symbols ("s1 is 2*s0") live in guards that we do not solve.
+// True when a and b are the same expression, or agree for every value we tried of their symbols: relations
+// between symbols ("s1 is 2*s0") live in guards that we do not solve.
 bool equivalent(const Dim& a, const Dim& b);
 
 using Dims = std::vector<Dim>;

@@ -20,7 +20,8 @@ TEST(Dim, like_terms_merge) {
 
 TEST(Dim, text_reads_back) {
   const Dim s = Dim::symbol("s0"), t = Dim::symbol("s1");
-  for (const Dim& d : {s, Dim(3) * s * t - Dim(2), floordiv(s + Dim(1), Dim(2)) * t, max(s, t), mod(s, Dim(3)) - t}) {
+  for (const Dim& d :
+       {s, Dim(3) * s * t - Dim(2), floordiv(s + Dim(1), Dim(2)) * t, max(s, t), mod(s, Dim(3)) - t}) {
     auto back = parse_dim(to_text(d));
     ASSERT_TRUE(back.ok()) << to_text(d);
     EXPECT_EQ(*back, d);

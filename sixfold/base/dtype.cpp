@@ -48,8 +48,8 @@ DType promote(DType a, DType b) {
   if (is_float(b)) return b;
   if (a == DType::boolean) return b;
   if (b == DType::boolean) return a;
-  // u8 with a signed type: the signed type, at least 16 bits wide. torch promotes no wider unsigned type with a
-  // signed one; the wider of the two stands in.
+  // u8 with a signed type: the signed type, at least 16 bits wide. torch promotes no wider unsigned type with
+  // a signed one; the wider of the two stands in.
   const size_t bytes = std::max(size_of(a), size_of(b));
   if (is_signed(a) != is_signed(b)) {
     const DType signed_type = is_signed(a) ? a : b;
@@ -60,13 +60,20 @@ DType promote(DType a, DType b) {
 
 std::string_view code_name(Code code) {
   switch (code) {
-    case Code::InvalidArgument: return "invalid argument";
-    case Code::InvalidModel: return "invalid model";
-    case Code::Unsupported: return "unsupported";
-    case Code::NotFound: return "not found";
-    case Code::OutOfMemory: return "out of memory";
-    case Code::Device: return "device error";
-    case Code::Internal: return "internal error";
+    case Code::InvalidArgument:
+      return "invalid argument";
+    case Code::InvalidModel:
+      return "invalid model";
+    case Code::Unsupported:
+      return "unsupported";
+    case Code::NotFound:
+      return "not found";
+    case Code::OutOfMemory:
+      return "out of memory";
+    case Code::Device:
+      return "device error";
+    case Code::Internal:
+      return "internal error";
   }
   return "error";
 }

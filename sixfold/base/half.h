@@ -1,4 +1,5 @@
-// IEEE binary16 and bfloat16 as storage types: arithmetic happens in float, conversions round to nearest even.
+// IEEE binary16 and bfloat16 as storage types: arithmetic happens in float, conversions round to nearest
+// even.
 #pragma once
 
 #include <bit>

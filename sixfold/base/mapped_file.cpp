@@ -36,7 +36,8 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) return fail(Code::NotFound, "cannot open ", path, ": ", std::strerror(errno));
   struct stat info {};
-  if (::fstat(file.fd, &info) != 0) return fail(Code::NotFound, "cannot read ", path, ": ", std::strerror(errno));
+  if (::fstat(file.fd, &info) != 0)
+    return fail(Code::NotFound, "cannot read ", path, ": ", std::strerror(errno));
   if (S_ISDIR(info.st_mode)) return invalid_argument(path, " is a directory, expected a file");
   if (!S_ISREG(info.st_mode)) return invalid_argument(path, " is not a regular file");
   if (info.st_size <= 0) return invalid_model(path, " is empty");

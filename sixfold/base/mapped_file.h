@@ -26,8 +26,8 @@ class MappedFile {
   size_t size_;
 };
 
-// Writes all parts to path, or nothing: to a file beside it first, which is then renamed. A path that is there and no
-// regular file is refused.
+// Writes all parts to path, or nothing: to a file beside it first, which is then renamed. A path that is
+// there and no regular file is refused.
 Status write_file(const std::string& path, std::span<const std::span<const std::byte>> parts);
 
 }  // namespace sixfold

@@ -46,7 +46,8 @@ Result<DType> parse_descr(std::string_view text) {
       if (descr[0] == '>') return unsupported("the .npy array is big-endian (", descr, ")");
     }
   }
-  return unsupported("the .npy array has dtype ", text, ", expected bool, int, uint or float of 1 to 8 bytes");
+  return unsupported("the .npy array has dtype ", text,
+                     ", expected bool, int, uint or float of 1 to 8 bytes");
 }
 
 Result<Shape> parse_shape(std::string_view text) {
@@ -71,7 +72,8 @@ Result<Tensor> parse_npy(const OwnedBytes& file) {
   const std::string_view text(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
   if (!text.starts_with(kMagic) || text.size() < 12) return invalid_model("not a .npy file");
   const int major = static_cast<unsigned char>(text[6]);
-  if (major < 1 || major > 3) return unsupported("the .npy file has format version ", major, ", expected 1 to 3");
+  if (major < 1 || major > 3)
+    return unsupported("the .npy file has format version ", major, ", expected 1 to 3");
   uint32_t header_bytes = 0;
   std::memcpy(&header_bytes, text.data() + 8, major == 1 ? 2 : 4);
   const size_t begin = major == 1 ? 10 : 12;
@@ -83,8 +85,8 @@ Result<Tensor> parse_npy(const OwnedBytes& file) {
   SF_ASSIGN(out.shape, parse_shape(value_of(dict, "shape")));
   const std::span<const std::byte> data = file.bytes.subspan(begin + header_bytes);
   if (out.count() > (int64_t{1} << 46) || out.size_bytes() > data.size())
-    return invalid_model("the .npy array ", out.dtype, out.shape, " needs ", out.count(), " * ", size_of(out.dtype),
-                         " bytes, the file has ", data.size());
+    return invalid_model("the .npy array ", out.dtype, out.shape, " needs ", out.count(), " * ",
+                         size_of(out.dtype), " bytes, the file has ", data.size());
   out.data = data.data();
   out.owner = file.owner;
   if (value_of(dict, "fortran_order") == "True") {
@@ -110,9 +112,11 @@ Result<Tensor> read_npy(const std::string& path) {
 }
 
 Result<std::string> npy_header(DType dtype, const Shape& shape) {
-  const auto* code = std::find_if(std::begin(kCodes), std::end(kCodes), [&](const auto& c) { return c.dtype == dtype; });
+  const auto* code =
+      std::find_if(std::begin(kCodes), std::end(kCodes), [&](const auto& c) { return c.dtype == dtype; });
   if (code == std::end(kCodes)) return unsupported("numpy has no dtype ", dtype);
-  std::string dict = cat("{'descr': '", size_of(dtype) == 1 ? "|" : "<", code->code, "', 'fortran_order': False, 'shape': (");
+  std::string dict = cat("{'descr': '", size_of(dtype) == 1 ? "|" : "<", code->code,
+                         "', 'fortran_order': False, 'shape': (");
   for (size_t i = 0; i < shape.size(); ++i) dict += cat(i ? ", " : "", shape[i]);
   dict += shape.size() == 1 ? ",), }" : "), }";
   dict.append(63 - (10 + dict.size()) % 64, ' ').append("\n");
@@ -125,7 +129,8 @@ Result<std::string> npy_header(DType dtype, const Shape& shape) {
 Status write_npy(const std::string& path, const Tensor& tensor) {
   const Tensor rows = to_contiguous(tensor);
   SF_ASSIGN(const std::string header, npy_header(rows.dtype, rows.shape));
-  const std::span<const std::byte> parts[] = {std::as_bytes(std::span(header)), {rows.data, rows.size_bytes()}};
+  const std::span<const std::byte> parts[] = {std::as_bytes(std::span(header)),
+                                              {rows.data, rows.size_bytes()}};
   return write_file(path, parts);
 }
 
@@ -163,7 +168,8 @@ Status NpzWriter::add(std::string_view name, const Tensor& tensor) {
 Status NpzWriter::write(const std::string& path) const {
   ZipWriter zip;
   for (const Array& array : arrays_)
-    zip.add(array.name, {std::as_bytes(std::span(array.header)), {array.tensor.data, array.tensor.size_bytes()}});
+    zip.add(array.name,
+            {std::as_bytes(std::span(array.header)), {array.tensor.data, array.tensor.size_bytes()}});
   return zip.write(path);
 }
 

@@ -10,7 +10,8 @@
 
 namespace sixfold {
 
-// The array in bytes, in place where its order and alignment allow, else a copy. Little-endian bool, u8, i8, ..., f64.
+// The array in bytes, in place where its order and alignment allow, else a copy. Little-endian bool, u8, i8,
+// ..., f64.
 Result<Tensor> parse_npy(const OwnedBytes& file);
 Result<Tensor> read_npy(const std::string& path);
 
@@ -21,7 +22,9 @@ Status write_npy(const std::string& path, const Tensor& tensor);
 class NpzReader {
  public:
   static Result<NpzReader> open(const std::string& path);
-  const std::vector<std::string>& names() const { return names_; }  // without ".npy", in the order of the file
+  const std::vector<std::string>& names() const {
+    return names_;
+  }  // without ".npy", in the order of the file
   Result<Tensor> read(std::string_view name) const;
 
  private:

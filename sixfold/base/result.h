@@ -1,7 +1,7 @@
 // Errors are values. A function that can fail returns Status (no payload) or Result<T>.
 //
-// Status is one pointer: null means success, so passing it through a hot loop costs nothing. The message is one clear
-// sentence; callers add a "while ..." line for each level with Error::during().
+// Status is one pointer: null means success, so passing it through a hot loop costs nothing. The message is
+// one clear sentence; callers add a "while ..." line for each level with Error::during().
 #pragma once
 
 #include <cassert>
@@ -68,8 +68,8 @@ inline Status ok_status() { return {}; }
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}           // NOLINT(google-explicit-constructor)
-  Result(Error error) : status_(std::move(error)) {}      // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}       // NOLINT(google-explicit-constructor)
+  Result(Error error) : status_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
   const Error& error() const { return status_.error(); }
@@ -110,17 +110,18 @@ Error unsupported(const Parts&... parts) {
 #define SF_CONCAT(a, b) SF_CONCAT_(a, b)
 
 // SF_TRY(expr): returns from the function if the Status or Result is an error.
-#define SF_TRY(expr)                                        \
-  do {                                                      \
-    if (auto sf_try_ = (expr); !sf_try_.ok()) [[unlikely]]  \
-      return sf_try_.take_error();                          \
+#define SF_TRY(expr)                                       \
+  do {                                                     \
+    if (auto sf_try_ = (expr); !sf_try_.ok()) [[unlikely]] \
+      return sf_try_.take_error();                         \
   } while (false)
 
 // SF_ASSIGN(auto x, expr): x is the value, or the error is returned.
 #define SF_ASSIGN(target, expr) SF_ASSIGN_(SF_CONCAT(sf_result_, __LINE__), target, expr)
-#define SF_ASSIGN_(tmp, target, expr)                 \
-  auto tmp = (expr);                                  \
-  if (!tmp.ok()) [[unlikely]] return tmp.take_error(); \
+#define SF_ASSIGN_(tmp, target, expr) \
+  auto tmp = (expr);                  \
+  if (!tmp.ok()) [[unlikely]]         \
+    return tmp.take_error();          \
   target = std::move(tmp).value()
 
 }  // namespace sixfold

@@ -46,8 +46,10 @@ Tensor Tensor::scalar(double value, DType dtype) {
   with_type(dtype, [&](auto tag) {
     using T = decltype(tag);
     T typed;
-    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) typed = T(static_cast<float>(value));
-    else typed = static_cast<T>(value);
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+      typed = T(static_cast<float>(value));
+    else
+      typed = static_cast<T>(value);
     std::memcpy(bytes, &typed, sizeof typed);
   });
   return out;
@@ -81,7 +83,8 @@ Tensor to_contiguous(const Tensor& tensor) {
   const size_t size = size_of(tensor.dtype);
   const int64_t count = tensor.count();
   for (int64_t i = 0; i < count; ++i)
-    std::memcpy(bytes + static_cast<size_t>(i) * size, tensor.data + offset_of(tensor, i) * static_cast<int64_t>(size), size);
+    std::memcpy(bytes + static_cast<size_t>(i) * size,
+                tensor.data + offset_of(tensor, i) * static_cast<int64_t>(size), size);
   return out;
 }
 

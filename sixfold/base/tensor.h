@@ -1,7 +1,7 @@
 // Tensor: a shape, a dtype and bytes that somebody keeps alive (a mapped file, or a buffer of its own).
 //
-// Copying a Tensor shares the bytes. Row-major when strides is empty; otherwise strides are in elements and may
-// overlap or be zero, as a storage shared by several parameters has them.
+// Copying a Tensor shares the bytes. Row-major when strides is empty; otherwise strides are in elements and
+// may overlap or be zero, as a storage shared by several parameters has them.
 #pragma once
 
 #include <cstddef>

@@ -26,7 +26,8 @@ T load(std::span<const std::byte> bytes, size_t at) {
 }
 
 // bytes[at, at + size), or nothing when that is not all there.
-std::optional<std::span<const std::byte>> slice(std::span<const std::byte> bytes, uint64_t at, uint64_t size) {
+std::optional<std::span<const std::byte>> slice(std::span<const std::byte> bytes, uint64_t at,
+                                                uint64_t size) {
   if (at > bytes.size() || size > bytes.size() - at) return std::nullopt;
   return bytes.subspan(at, size);
 }
@@ -50,11 +51,13 @@ Result<Directory> find_directory(std::span<const std::byte> file) {
   const auto found = find_end_record(file);
   if (!found) {
     if (file.size() >= 4 && load<uint32_t>(file, 0) == kLocalSignature)
-      return invalid_model("the zip archive is cut short: its directory is missing after ", file.size(), " bytes");
+      return invalid_model("the zip archive is cut short: its directory is missing after ", file.size(),
+                           " bytes");
     return invalid_model("not a zip archive: no end record in ", file.size(), " bytes");
   }
   const size_t at = *found;
-  Directory out{load<uint32_t>(file, at + 16), load<uint32_t>(file, at + 12), load<uint16_t>(file, at + 10), at};
+  Directory out{load<uint32_t>(file, at + 16), load<uint32_t>(file, at + 12), load<uint16_t>(file, at + 10),
+                at};
   if (load<uint16_t>(file, at + 4) != 0 && load<uint16_t>(file, at + 4) != 0xffff)
     return invalid_model("the zip archive is split over several files");
   if (out.offset == 0xffffffff || out.size_bytes == 0xffffffff || out.count == 0xffff) {
@@ -65,20 +68,23 @@ Result<Directory> find_directory(std::span<const std::byte> file) {
       const auto at64 = load<uint64_t>(file, at - kLocator64Bytes + 8);
       const auto end64 = slice(file, at64, kEnd64Bytes);
       if (!end64 || load<uint32_t>(*end64, 0) != kEnd64Signature || at64 + kEnd64Bytes > at - kLocator64Bytes)
-        return invalid_model("the zip64 end record at ", at64, " is not there: the file has ", file.size(), " bytes");
+        return invalid_model("the zip64 end record at ", at64, " is not there: the file has ", file.size(),
+                             " bytes");
       out = {load<uint64_t>(*end64, 48), load<uint64_t>(*end64, 40), load<uint64_t>(*end64, 32), at64};
     }
   }
   if (out.offset > out.end || out.size_bytes > out.end - out.offset)
-    return invalid_model("the zip directory claims bytes ", out.offset, " to ", out.offset, " + ", out.size_bytes,
-                         ", beyond its end record at ", out.end);
+    return invalid_model("the zip directory claims bytes ", out.offset, " to ", out.offset, " + ",
+                         out.size_bytes, ", beyond its end record at ", out.end);
   return out;
 }
 
-// Sizes that do not fit 32 bits are in extra field 1, in this order, each only when its 32-bit field is saturated.
+// Sizes that do not fit 32 bits are in extra field 1, in this order, each only when its 32-bit field is
+// saturated.
 Status read_zip64_extra(std::span<const std::byte> extra, ZipMember& member) {
   uint64_t* const wide[] = {&member.size_bytes, &member.packed_bytes, &member.header_offset};
-  const bool needed = std::any_of(std::begin(wide), std::end(wide), [](uint64_t* f) { return *f == 0xffffffff; });
+  const bool needed =
+      std::any_of(std::begin(wide), std::end(wide), [](uint64_t* f) { return *f == 0xffffffff; });
   while (needed && extra.size() >= 4) {
     const auto id = load<uint16_t>(extra, 0);
     const auto size = load<uint16_t>(extra, 2);
@@ -95,7 +101,8 @@ Status read_zip64_extra(std::span<const std::byte> extra, ZipMember& member) {
     }
     return ok_status();
   }
-  if (needed) return invalid_model("zip member ", member.name, " has no zip64 field although its sizes call for one");
+  if (needed)
+    return invalid_model("zip member ", member.name, " has no zip64 field although its sizes call for one");
   return ok_status();
 }
 
@@ -114,15 +121,17 @@ Result<ZipMember> read_entry(std::span<const std::byte>& rest) {
   out.size_bytes = load<uint32_t>(rest, 24);
   out.header_offset = load<uint32_t>(rest, 42);
   const auto flags = load<uint16_t>(rest, 8);
-  if (out.name.empty() ||
-      std::any_of(out.name.begin(), out.name.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }))
+  if (out.name.empty() || std::any_of(out.name.begin(), out.name.end(),
+                                      [](char c) { return static_cast<unsigned char>(c) < 0x20; }))
     return invalid_model("the zip directory is damaged: a member has no printable name");
   if (flags & 0x2041) return unsupported("zip member ", out.name, " is encrypted");
   if (out.method != kStored && out.method != kDeflated)
-    return unsupported("zip member ", out.name, " is compressed by method ", out.method, "; only stored and deflate are read");
+    return unsupported("zip member ", out.name, " is compressed by method ", out.method,
+                       "; only stored and deflate are read");
   SF_TRY(read_zip64_extra(rest.subspan(kCentralBytes + name_bytes, extra_bytes), out));
   if (out.method == kStored && out.packed_bytes != out.size_bytes)
-    return invalid_model("zip member ", out.name, " is stored but has two sizes: ", out.packed_bytes, " and ", out.size_bytes);
+    return invalid_model("zip member ", out.name, " is stored but has two sizes: ", out.packed_bytes, " and ",
+                         out.size_bytes);
   rest = rest.subspan(total);
   return out;
 }
@@ -135,7 +144,8 @@ Status place(std::vector<ZipMember>& members, uint64_t directory_offset) {
   for (size_t i = members.size(); i-- > 0;) {
     ZipMember& m = members[i];
     const uint64_t head = kLocalBytes + m.name.size();
-    if (m.header_offset > limit || head > limit - m.header_offset || m.packed_bytes > limit - m.header_offset - head)
+    if (m.header_offset > limit || head > limit - m.header_offset ||
+        m.packed_bytes > limit - m.header_offset - head)
       return invalid_model("zip member ", m.name, " claims ", m.packed_bytes, " bytes at ", m.header_offset,
                            ", but the next part of the file begins at ", limit);
     m.limit = limit;
@@ -146,7 +156,8 @@ Status place(std::vector<ZipMember>& members, uint64_t directory_offset) {
 
 Result<OwnedBytes> inflate_member(const ZipMember& member, std::span<const std::byte> packed) {
   auto* memory = static_cast<std::byte*>(std::malloc(std::max<uint64_t>(member.size_bytes, 1)));
-  if (!memory) return fail(Code::OutOfMemory, "zip member ", member.name, " needs ", member.size_bytes, " bytes");
+  if (!memory)
+    return fail(Code::OutOfMemory, "zip member ", member.name, " needs ", member.size_bytes, " bytes");
   std::shared_ptr<const void> owner(memory, [](const void* p) { std::free(const_cast<void*>(p)); });
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return fail(Code::OutOfMemory, "zlib did not start");
@@ -165,7 +176,8 @@ Result<OwnedBytes> inflate_member(const ZipMember& member, std::span<const std::
   }
   inflateEnd(&stream);
   if (code != Z_STREAM_END || made != member.size_bytes)
-    return invalid_model("zip member ", member.name, " does not inflate to its ", member.size_bytes, " bytes");
+    return invalid_model("zip member ", member.name, " does not inflate to its ", member.size_bytes,
+                         " bytes");
   return OwnedBytes{{memory, static_cast<size_t>(member.size_bytes)}, std::move(owner)};
 }
 
@@ -178,7 +190,8 @@ uint32_t crc_of(std::span<const std::byte> bytes, uint32_t crc = 0) {
 Result<ZipReader> ZipReader::open(OwnedBytes archive, const ZipLimits& limits) {
   SF_ASSIGN(const Directory directory, find_directory(archive.bytes));
   if (directory.count > limits.max_members || directory.count > directory.size_bytes / kCentralBytes)
-    return invalid_model("the zip directory claims ", directory.count, " members in ", directory.size_bytes, " bytes");
+    return invalid_model("the zip directory claims ", directory.count, " members in ", directory.size_bytes,
+                         " bytes");
   ZipReader out;
   std::span<const std::byte> rest = archive.bytes.subspan(directory.offset, directory.size_bytes);
   uint64_t inflated = 0;
@@ -186,11 +199,11 @@ Result<ZipReader> ZipReader::open(OwnedBytes archive, const ZipLimits& limits) {
     SF_ASSIGN(ZipMember member, read_entry(rest));
     if (member.method == kDeflated) {
       if (member.size_bytes / kMaxDeflateRatio > member.packed_bytes + 1)
-        return invalid_model("zip member ", member.name, " claims to inflate ", member.packed_bytes, " bytes to ",
-                             member.size_bytes, ", more than deflate can");
+        return invalid_model("zip member ", member.name, " claims to inflate ", member.packed_bytes,
+                             " bytes to ", member.size_bytes, ", more than deflate can");
       if (member.size_bytes > limits.max_inflated_bytes - inflated)
-        return invalid_model("the zip archive inflates to more than ", limits.max_inflated_bytes, " bytes at member ",
-                             member.name);
+        return invalid_model("the zip archive inflates to more than ", limits.max_inflated_bytes,
+                             " bytes at member ", member.name);
       inflated += member.size_bytes;
     }
     out.members_.push_back(std::move(member));
@@ -211,10 +224,12 @@ const ZipMember* ZipReader::find(std::string_view name) const {
 
 Result<OwnedBytes> ZipReader::read(const ZipMember& member, bool check_crc) const {
   const auto header = slice(archive_.bytes, member.header_offset, kLocalBytes + member.name.size());
-  if (!header || load<uint32_t>(*header, 0) != kLocalSignature || load<uint16_t>(*header, 26) != member.name.size() ||
+  if (!header || load<uint32_t>(*header, 0) != kLocalSignature ||
+      load<uint16_t>(*header, 26) != member.name.size() ||
       std::memcmp(header->data() + kLocalBytes, member.name.data(), member.name.size()) != 0 ||
       load<uint16_t>(*header, 8) != member.method)
-    return invalid_model("zip member ", member.name, " is not at ", member.header_offset, " as the directory says");
+    return invalid_model("zip member ", member.name, " is not at ", member.header_offset,
+                         " as the directory says");
   const uint64_t begin = member.header_offset + header->size() + load<uint16_t>(*header, 28);
   if (begin > member.limit || member.packed_bytes > member.limit - begin)
     return invalid_model("zip member ", member.name, " claims ", member.packed_bytes, " bytes at ", begin,
@@ -292,9 +307,17 @@ Status ZipWriter::write(const std::string& path) const {
     ByteString wides;
     if (wide) wides.put(size).put(size);
     if (at >= 0xffffffff) wides.put(at);
-    directory.put(kCentralSignature).put(version).put(version).put(uint16_t{0}).put(kStored).put(kDosTime).put(crc);
+    directory.put(kCentralSignature)
+        .put(version)
+        .put(version)
+        .put(uint16_t{0})
+        .put(kStored)
+        .put(kDosTime)
+        .put(crc);
     directory.put(clip32(size)).put(clip32(size)).put(static_cast<uint16_t>(e.name.size()));
-    directory.put(static_cast<uint16_t>(wides.size() ? wides.size() + 4 : 0)).put(uint16_t{0}).put(uint16_t{0});
+    directory.put(static_cast<uint16_t>(wides.size() ? wides.size() + 4 : 0))
+        .put(uint16_t{0})
+        .put(uint16_t{0});
     directory.put(uint16_t{0}).put(uint32_t{0}).put(clip32(at)).put_text(e.name);
     if (wides.size()) {
       directory.put(uint16_t{1}).put(static_cast<uint16_t>(wides.size()));

@@ -1,8 +1,8 @@
 // Reads zip archives from memory: .pt2 and .npz. Members that are stored are used in place.
 //
-// The central directory is the only truth about names and sizes (torch leaves the sizes in local headers at 0); a
-// local header is read only to find where the data begins. Everything is checked against the bytes that are there, so
-// an archive that lies is refused, never followed.
+// The central directory is the only truth about names and sizes (torch leaves the sizes in local headers at
+// 0); a local header is read only to find where the data begins. Everything is checked against the bytes that
+// are there, so an archive that lies is refused, never followed.
 #pragma once
 
 #include <cstddef>
@@ -54,7 +54,8 @@ class ZipReader {
   std::map<std::string, size_t, std::less<>> by_name_;
 };
 
-// Makes an archive of stored members whose data is 64-byte aligned. The same members give the same bytes: no clock.
+// Makes an archive of stored members whose data is 64-byte aligned. The same members give the same bytes: no
+// clock.
 class ZipWriter {
  public:
   // The bytes of parts, one after the other, must live until write().

@@ -45,7 +45,8 @@ TEST(Zip, what_is_written_is_read_in_place) {
   ASSERT_EQ(zip->members().size(), 3u);
   const auto data = zip->read(*zip->find("a/first"), /*check_crc=*/true);
   ASSERT_TRUE(data.ok());
-  EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(data->bytes.data()), data->bytes.size()), "hello world");
+  EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(data->bytes.data()), data->bytes.size()),
+            "hello world");
   EXPECT_GE(data->bytes.data(), reinterpret_cast<const std::byte*>(archive.data()));
   EXPECT_EQ((data->bytes.data() - reinterpret_cast<const std::byte*>(archive.data())) % 64, 0);
   EXPECT_EQ(zip->find("a/none"), nullptr);
@@ -54,7 +55,8 @@ TEST(Zip, what_is_written_is_read_in_place) {
 
 TEST(Zip, every_truncation_is_an_error) {
   const std::string archive = archive_text();
-  for (size_t size = 0; size < archive.size(); ++size) EXPECT_NE(error_of(archive.substr(0, size)), "") << size;
+  for (size_t size = 0; size < archive.size(); ++size)
+    EXPECT_NE(error_of(archive.substr(0, size)), "") << size;
 }
 
 TEST(Zip, no_flipped_byte_is_followed_out_of_the_archive) {
@@ -81,7 +83,8 @@ TEST(Zip, two_members_with_one_name_are_refused) {
 }
 
 TEST(MappedFile, says_what_is_wrong_with_the_path) {
-  EXPECT_NE(MappedFile::open("/nowhere/x").error().message().find("cannot open /nowhere/x"), std::string::npos);
+  EXPECT_NE(MappedFile::open("/nowhere/x").error().message().find("cannot open /nowhere/x"),
+            std::string::npos);
   EXPECT_NE(MappedFile::open("/tmp").error().message().find("is a directory"), std::string::npos);
 }
 
@@ -120,7 +123,8 @@ TEST(Npy, fortran_order_becomes_row_major) {
 
 TEST(Npy, short_data_and_strange_dtypes_are_errors) {
   const std::string header = *npy_header(DType::f32, {1000});
-  EXPECT_NE(parse_npy({bytes_of(header), nullptr}).error().message().find("the file has 0"), std::string::npos);
+  EXPECT_NE(parse_npy({bytes_of(header), nullptr}).error().message().find("the file has 0"),
+            std::string::npos);
   std::string complex = header;
   complex.replace(complex.find("<f4"), 3, "<c8");
   EXPECT_EQ(parse_npy({bytes_of(complex), nullptr}).error().code(), Code::Unsupported);

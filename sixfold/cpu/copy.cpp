@@ -19,11 +19,16 @@ struct Bytes16 {
 template <typename F>
 void with_width(size_t width, const F& f) {
   switch (width) {
-    case 1: return f(uint8_t{});
-    case 2: return f(uint16_t{});
-    case 4: return f(uint32_t{});
-    case 8: return f(uint64_t{});
-    default: return f(Bytes16{});
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    case 8:
+      return f(uint64_t{});
+    default:
+      return f(Bytes16{});
   }
 }
 
@@ -38,13 +43,16 @@ void store(std::byte* p, const T& value) {
   std::memcpy(p, &value, sizeof value);
 }
 
-// Vectors of the compiler, not of Highway: 128 bits are in every target's baseline, and no dispatch is needed.
+// Vectors of the compiler, not of Highway: 128 bits are in every target's baseline, and no dispatch is
+// needed.
 typedef uint32_t Lanes4 __attribute__((vector_size(16)));
 void transpose_4x4(const std::byte* src, int64_t src_row, std::byte* dst, int64_t dst_row) {
   const auto a = load<Lanes4>(src), b = load<Lanes4>(src + src_row);
   const auto c = load<Lanes4>(src + 2 * src_row), d = load<Lanes4>(src + 3 * src_row);
-  const Lanes4 ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  const Lanes4 cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  const Lanes4 ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+               ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Lanes4 cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+               cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
   store(dst, __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5));
   store(dst + dst_row, __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7));
   store(dst + 2 * dst_row, __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5));
@@ -119,9 +127,12 @@ void StridedCopy::choose_inner() {
   if (!outer_.empty()) {
     along_ = outer_.back();
     outer_.pop_back();
-    inner_ = is_row(along_) ? Inner::rows : along_.src == 0 && along_.dst == width ? Inner::fill : Inner::strided;
+    inner_ = is_row(along_)                           ? Inner::rows
+             : along_.src == 0 && along_.dst == width ? Inner::fill
+                                                      : Inner::strided;
     if (inner_ == Inner::strided && along_.dst == width) {
-      const auto it = std::find_if(outer_.begin(), outer_.end(), [&](const Axis& a) { return a.src == width; });
+      const auto it =
+          std::find_if(outer_.begin(), outer_.end(), [&](const Axis& a) { return a.src == width; });
       if (it != outer_.end() && it->size >= 4 && along_.size >= 4) {
         inner_ = Inner::transpose;
         across_ = *it;
@@ -144,7 +155,8 @@ void StridedCopy::choose_inner() {
 void StridedCopy::run(Pool& pool, const void* src, void* dst) const {
   const auto* from = static_cast<const std::byte*>(src) + src_offset_;
   auto* to = static_cast<std::byte*>(dst) + dst_offset_;
-  pool.for_ranges(outer_count_ * chunks_, grain_, [&](int64_t begin, int64_t end) { run_items(from, to, begin, end); });
+  pool.for_ranges(outer_count_ * chunks_, grain_,
+                  [&](int64_t begin, int64_t end) { run_items(from, to, begin, end); });
 }
 
 void StridedCopy::run_items(const std::byte* src, std::byte* dst, int64_t begin, int64_t end) const {

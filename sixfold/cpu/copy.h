@@ -1,7 +1,7 @@
 // Strided copies: the one engine behind permute, expand, slice, concat, pad, flip and repeat.
 //
-// Elements are only moved, so a copy knows their size and not their type. Strides may be zero or negative (on the
-// source); the destination's must not overlap.
+// Elements are only moved, so a copy knows their size and not their type. Strides may be zero or negative (on
+// the source); the destination's must not overlap.
 #pragma once
 
 #include <cstddef>

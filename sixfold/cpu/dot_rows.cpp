@@ -10,8 +10,8 @@ namespace sixfold::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Four rows at a time share the loads of q.
-void DotRows(const float* HWY_RESTRICT q, const float* HWY_RESTRICT k, int64_t count, int64_t width, float scale,
-             float* HWY_RESTRICT out) {
+void DotRows(const float* HWY_RESTRICT q, const float* HWY_RESTRICT k, int64_t count, int64_t width,
+             float scale, float* HWY_RESTRICT out) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));

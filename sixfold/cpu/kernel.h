@@ -1,7 +1,8 @@
 // A CPU kernel: made once per node at plan time, run many times. Knows nothing of graphs or files.
 //
-// Making chooses the code path (dtype, layout, CPU features), packs weights and fixes the split over tasks. Running
-// allocates nothing and gives the same bits whatever the number of threads: the split depends on shapes alone.
+// Making chooses the code path (dtype, layout, CPU features), packs weights and fixes the split over tasks.
+// Running allocates nothing and gives the same bits whatever the number of threads: the split depends on
+// shapes alone.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,9 @@ namespace sixfold::cpu {
 struct TensorDesc {
   DType dtype = DType::none;  // none: an optional operand that is absent
   Shape shape;
-  Shape strides;               // in elements; dense: row-major, or channels-last where the op's layout allows it
-  const void* constant = nullptr;  // the data, when known at plan time (constants); lives as long as the kernel
+  Shape strides;  // in elements; dense: row-major, or channels-last where the op's layout allows it
+  const void* constant =
+      nullptr;  // the data, when known at plan time (constants); lives as long as the kernel
 
   bool present() const { return dtype != DType::none; }
   size_t rank() const { return shape.size(); }

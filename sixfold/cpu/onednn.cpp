@@ -58,11 +58,13 @@ dnnl_primitive_attr_t PostOps::attr() {
 Result<Primitive> Primitive::create(const_dnnl_op_desc_t desc, PostOps& post_ops) {
   omp_set_num_threads(1);  // a primitive is made for as many threads as the maker has, and keeps that number
   dnnl_primitive_desc_t pd = nullptr;
-  if (const auto status = dnnl_primitive_desc_create(&pd, desc, post_ops.attr(), engine(), nullptr); status != dnnl_success)
+  if (const auto status = dnnl_primitive_desc_create(&pd, desc, post_ops.attr(), engine(), nullptr);
+      status != dnnl_success)
     return unsupported("oneDNN has no implementation (status ", static_cast<int>(status), ")");
   SF_ASSIGN(Primitive primitive, create(pd));
   const std::string_view name = primitive.implementation();
-  if (name.starts_with("ref") || name.starts_with("simple") || name.find("+ref") != name.npos || name.find("ref:any") != name.npos)
+  if (name.starts_with("ref") || name.starts_with("simple") || name.find("+ref") != name.npos ||
+      name.find("ref:any") != name.npos)
     return unsupported("oneDNN has only its reference implementation");
   return primitive;
 }
@@ -86,7 +88,8 @@ Result<Primitive> Primitive::create(dnnl_primitive_desc_t pd) {
   out.scratch_bytes_ = dnnl_memory_desc_get_size(&scratch);
   dnnl_primitive_t primitive = nullptr;
   if (const auto status = dnnl_primitive_create(&primitive, pd); status != dnnl_success)
-    return Error(status == dnnl_out_of_memory ? Code::OutOfMemory : Code::Internal, cat("oneDNN cannot make ", name));
+    return Error(status == dnnl_out_of_memory ? Code::OutOfMemory : Code::Internal,
+                 cat("oneDNN cannot make ", name));
   out.primitive_ = Owned<dnnl_primitive_t, dnnl_primitive_destroy>(primitive);
   return out;
 }

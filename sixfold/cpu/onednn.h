@@ -1,8 +1,8 @@
 // Owners of oneDNN's C handles, without exceptions.
 //
-// Debian's oneDNN runs on OpenMP, and Pool keeps OpenMP to one thread: a primitive runs inline where it is called, so
-// kernels split their work themselves and call one primitive per task. One engine and one stream serve all: on the CPU
-// they hold no state, and tasks may execute on them at the same time.
+// Debian's oneDNN runs on OpenMP, and Pool keeps OpenMP to one thread: a primitive runs inline where it is
+// called, so kernels split their work themselves and call one primitive per task. One engine and one stream
+// serve all: on the CPU they hold no state, and tasks may execute on them at the same time.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>

@@ -5,9 +5,9 @@
 
 namespace sixfold::cpu {
 
-// oneDNN as Debian builds it would start OpenMP threads of its own inside every primitive, and its spinning workers
-// would fight ours for the cores. One OpenMP thread per thread of ours makes each primitive run where it is called;
-// the setting belongs to the calling thread, so every worker makes it once.
+// oneDNN as Debian builds it would start OpenMP threads of its own inside every primitive, and its spinning
+// workers would fight ours for the cores. One OpenMP thread per thread of ours makes each primitive run where
+// it is called; the setting belongs to the calling thread, so every worker makes it once.
 static thread_local bool single_openmp_thread = false;
 static void keep_openmp_single() {
   if (!single_openmp_thread) {

@@ -16,7 +16,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// The first n < Lanes floats at x, the rest zero. Where masked loads may touch the bytes beyond, through a buffer.
+// The first n < Lanes floats at x, the rest zero. Where masked loads may touch the bytes beyond, through a
+// buffer.
 HWY_INLINE V load_some(D d, const float* x, int64_t n) {
 #if HWY_MEM_OPS_MIGHT_FAULT
   HWY_ALIGN float buffer[HWY_MAX_BYTES / sizeof(float)] = {};
@@ -37,7 +38,6 @@ HWY_INLINE void store_some(D d, V v, float* y, int64_t n) {
 }
 
 // ---- sums along a row. `valid` marks the lanes before the end; the others hold 0.
-
 
 constexpr int64_t kBlock = 2048;  // floats between additions in double
 
@@ -206,8 +206,8 @@ void SumColumns(const float* x, int64_t rows, int64_t stride, int64_t width, dou
   });
 }
 
-void MomentsColumns(const float* x, int64_t rows, int64_t stride, int64_t width, const float* shift, double* first,
-                    double* second) {
+void MomentsColumns(const float* x, int64_t rows, int64_t stride, int64_t width, const float* shift,
+                    double* first, double* second) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t begin = 0; begin < width; begin += lanes) {
@@ -310,7 +310,8 @@ HWY_INLINE void map_row(const float* x, float* y, int64_t n, const F& f) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes)
-    hn::StoreU(f(hn::LoadU(d, x + i), [&](const float* p) HWY_ATTR { return hn::LoadU(d, p + i); }), d, y + i);
+    hn::StoreU(f(hn::LoadU(d, x + i), [&](const float* p) HWY_ATTR { return hn::LoadU(d, p + i); }), d,
+               y + i);
   if (i < n) {
     const auto load = [&](const float* p) HWY_ATTR { return load_some(d, p + i, n - i); };
     store_some(d, f(load(x), load), y + i, n - i);
@@ -333,7 +334,9 @@ void NormalizeRow(const float* x, float* y, int64_t n, float mean, float factor,
   const V m = hn::Set(d, mean), f = hn::Set(d, factor);
   const auto centered = [&](V v) HWY_ATTR { return hn::Mul(hn::Sub(v, m), f); };
   if (weight && bias) {
-    map_row(x, y, n, [&](V v, const auto& load) HWY_ATTR { return hn::MulAdd(centered(v), load(weight), load(bias)); });
+    map_row(x, y, n, [&](V v, const auto& load) HWY_ATTR {
+      return hn::MulAdd(centered(v), load(weight), load(bias));
+    });
   } else if (weight) {
     map_row(x, y, n, [&](V v, const auto& load) HWY_ATTR { return hn::Mul(centered(v), load(weight)); });
   } else if (bias) {
@@ -367,15 +370,19 @@ HWY_EXPORT(NormalizeRow);
 
 double sum_row(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(SumRow)(x, n); }
 double sum_squares_row(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(SumSquaresRow)(x, n); }
-Moments moments_row(const float* x, int64_t n, float shift) { return HWY_DYNAMIC_DISPATCH(MomentsRow)(x, n, shift); }
+Moments moments_row(const float* x, int64_t n, float shift) {
+  return HWY_DYNAMIC_DISPATCH(MomentsRow)(x, n, shift);
+}
 float max_row(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(MaxRow)(x, n); }
 float min_row(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(MinRow)(x, n); }
-int64_t find_row(const float* x, int64_t n, float value) { return HWY_DYNAMIC_DISPATCH(FindRow)(x, n, value); }
+int64_t find_row(const float* x, int64_t n, float value) {
+  return HWY_DYNAMIC_DISPATCH(FindRow)(x, n, value);
+}
 void sum_columns(const float* x, int64_t rows, int64_t stride, int64_t width, double* sums) {
   HWY_DYNAMIC_DISPATCH(SumColumns)(x, rows, stride, width, sums);
 }
-void moments_columns(const float* x, int64_t rows, int64_t stride, int64_t width, const float* shift, double* first,
-                     double* second) {
+void moments_columns(const float* x, int64_t rows, int64_t stride, int64_t width, const float* shift,
+                     double* first, double* second) {
   HWY_DYNAMIC_DISPATCH(MomentsColumns)(x, rows, stride, width, shift, first, second);
 }
 void max_columns(const float* x, int64_t rows, int64_t stride, int64_t width, float* best) {

@@ -1,7 +1,8 @@
-// Float reductions and normalizations of rows and columns: SIMD, the same bits whatever the number of threads.
+// Float reductions and normalizations of rows and columns: SIMD, the same bits whatever the number of
+// threads.
 //
-// Sums run in several float accumulators over short blocks whose totals are added in double, so their error stays
-// near one rounding however long the row is. All n may be 0.
+// Sums run in several float accumulators over short blocks whose totals are added in double, so their error
+// stays near one rounding however long the row is. All n may be 0.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +19,14 @@ double sum_squares_row(const float* x, int64_t n);
 Moments moments_row(const float* x, int64_t n, float shift);
 float max_row(const float* x, int64_t n);  // -inf for n 0; NaN wins
 float min_row(const float* x, int64_t n);
-int64_t find_row(const float* x, int64_t n, float value);  // first place of value (or of NaN if value is NaN); n: none
+int64_t find_row(const float* x, int64_t n,
+                 float value);  // first place of value (or of NaN if value is NaN); n: none
 
 // Columns of x[rows][stride], the first `width` of them, added to what the accumulators hold.
 inline constexpr int64_t kStrip = 128;  // the largest width
 void sum_columns(const float* x, int64_t rows, int64_t stride, int64_t width, double* sums);
-void moments_columns(const float* x, int64_t rows, int64_t stride, int64_t width, const float* shift, double* first,
-                     double* second);
+void moments_columns(const float* x, int64_t rows, int64_t stride, int64_t width, const float* shift,
+                     double* first, double* second);
 void max_columns(const float* x, int64_t rows, int64_t stride, int64_t width, float* best);
 void min_columns(const float* x, int64_t rows, int64_t stride, int64_t width, float* best);
 // Which row holds each column's extreme: the first of equals, a NaN before all. rows > 0.

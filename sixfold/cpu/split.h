@@ -22,8 +22,8 @@ inline AxisSplit split_at(const Shape& shape, int64_t axis) {
   return s;
 }
 
-// How many items one task should take when each touches `work` elements: about 32k elements, so that waking a thread
-// costs less than it brings.
+// How many items one task should take when each touches `work` elements: about 32k elements, so that waking a
+// thread costs less than it brings.
 inline int64_t grain_for(int64_t work) { return std::max<int64_t>(1, 32768 / std::max<int64_t>(work, 1)); }
 
 }  // namespace sixfold::cpu

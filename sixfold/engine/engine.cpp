@@ -11,10 +11,18 @@ ProgramValue to_value(const Value& v) {
   out.dtype = v.type.dtype;
   out.shape = static_shape(v.type.dims);
   switch (v.kind) {
-    case ValueKind::input: out.kind = ProgramValue::input; break;
-    case ValueKind::constant: out.kind = ProgramValue::constant; break;
-    case ValueKind::state: out.kind = ProgramValue::state; break;
-    case ValueKind::node: out.kind = ProgramValue::temporary; break;
+    case ValueKind::input:
+      out.kind = ProgramValue::input;
+      break;
+    case ValueKind::constant:
+      out.kind = ProgramValue::constant;
+      break;
+    case ValueKind::state:
+      out.kind = ProgramValue::state;
+      break;
+    case ValueKind::node:
+      out.kind = ProgramValue::temporary;
+      break;
   }
   if (v.kind == ValueKind::constant || v.kind == ValueKind::state) out.data = v.constant;
   return out;
@@ -32,7 +40,9 @@ Result<Program> to_program(const Graph& graph) {
     if (slot != kNoSlot) return slot;
     const Value& v = graph.value(id);
     if (!is_static(v.type.dims)) {
-      if (error.ok()) error = unsupported("value ", v.name, " has the symbolic shape ", v.type, ", and running needs numbers");
+      if (error.ok())
+        error =
+            unsupported("value ", v.name, " has the symbolic shape ", v.type, ", and running needs numbers");
       return kNoSlot;
     }
     program.values.push_back(to_value(v));

@@ -1,5 +1,3 @@
-#include "sixfold/engine/session.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -7,8 +5,11 @@
 #include <cstring>
 #include <new>
 
-// Counts what code of this program allocates. oneDNN, a library of its own, builds a small map of arguments in each call of
-// a primitive, which its C API gives no way around: allocations that come from outside the program's text do not count.
+#include "sixfold/engine/session.h"
+
+// Counts what code of this program allocates. oneDNN, a library of its own, builds a small map of arguments
+// in each call of a primitive, which its C API gives no way around: allocations that come from outside the
+// program's text do not count.
 extern char __executable_start, etext;
 static std::atomic<size_t> allocations{0};
 void* operator new(size_t n) {
@@ -23,7 +24,8 @@ void operator delete(void* p, size_t) noexcept { std::free(p); }
 namespace sixfold {
 namespace {
 
-// Convolutions, elementwise ops, pools, a residual, products and reductions: every layout and alias the planner knows.
+// Convolutions, elementwise ops, pools, a residual, products and reductions: every layout and alias the
+// planner knows.
 constexpr const char* kNet = R"(input %x: f32[2, 3, 10, 9]
 constant %w1: f32[8, 3, 3, 3] = ...
 constant %w2: f32[8, 1, 3, 3] = ...
@@ -128,7 +130,8 @@ TEST(Engine, running_allocates_nothing) {
 }
 
 TEST(Engine, a_mutated_buffer_keeps_its_value_until_it_is_reset) {
-  auto graph = parse("input %x: f32[2]\nstate %s: f32[2] = [1.0, 2.0]\n%n = add(%s, %x)\nmutate %s %n\noutput %n\n");
+  auto graph =
+      parse("input %x: f32[2]\nstate %s: f32[2] = [1.0, 2.0]\n%n = add(%s, %x)\nmutate %s %n\noutput %n\n");
   ASSERT_TRUE(graph.ok());
   cpu::Pool pool(1);
   auto session = Session::create(std::move(graph).value(), {}, pool);
@@ -149,7 +152,9 @@ TEST(Engine, a_mutated_buffer_keeps_its_value_until_it_is_reset) {
 TEST(MatchInputs, wrong_inputs_are_refused_with_both_sides) {
   auto graph = parse("symbol s0 2 8\ninput %x: f32[s0, 3]\ninput %y: f32[2*s0]\ninput 7\noutput %x\n");
   ASSERT_TRUE(graph.ok());
-  const auto tensor = [](Shape shape, DType dtype = DType::f32) { return Tensor::allocate(dtype, std::move(shape), nullptr); };
+  const auto tensor = [](Shape shape, DType dtype = DType::f32) {
+    return Tensor::allocate(dtype, std::move(shape), nullptr);
+  };
   const auto message = [&](std::vector<Tensor> fed) {
     auto feed = match_inputs(*graph, fed);
     return feed.ok() ? std::string("ok") : feed.error().message();
@@ -161,7 +166,8 @@ TEST(MatchInputs, wrong_inputs_are_refused_with_both_sides) {
   EXPECT_NE(message({tensor({4, 3}), tensor({9}), seven}).find("f32[9]"), std::string::npos);
   EXPECT_NE(message({tensor({4, 3}, DType::f64), tensor({8}), seven}).find("f64[4, 3]"), std::string::npos);
   EXPECT_NE(message({tensor({9, 3}), tensor({18}), seven}).find("outside its range"), std::string::npos);
-  EXPECT_NE(message({tensor({4, 3}), tensor({8}), Tensor::scalar(int64_t{8}, DType::i64)}).find("constant 7"), std::string::npos);
+  EXPECT_NE(message({tensor({4, 3}), tensor({8}), Tensor::scalar(int64_t{8}, DType::i64)}).find("constant 7"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -4,7 +4,8 @@ namespace sixfold {
 namespace {
 
 bool is_number(const Attr& a) {
-  return std::holds_alternative<bool>(a) || std::holds_alternative<Dim>(a) || std::holds_alternative<double>(a);
+  return std::holds_alternative<bool>(a) || std::holds_alternative<Dim>(a) ||
+         std::holds_alternative<double>(a);
 }
 
 std::string leaf_name(const Graph& graph, size_t i) {
@@ -13,7 +14,8 @@ std::string leaf_name(const Graph& graph, size_t i) {
 }
 
 Status check_number(const Tensor& given, const Attr& literal) {
-  if (given.count() != 1) return invalid_argument("is the constant ", literal, " in this program, a tensor was given");
+  if (given.count() != 1)
+    return invalid_argument("is the constant ", literal, " in this program, a tensor was given");
   bool equal = false;
   if (const double* x = std::get_if<double>(&literal)) {
     const double g = element_real(given, 0);
@@ -24,7 +26,8 @@ Status check_number(const Tensor& given, const Attr& literal) {
     equal = element_integer(given, 0) == std::get<Dim>(literal).value_or(0);
   }
   if (equal) return {};
-  return invalid_argument("is the constant ", literal, " in this program, ", element_real(given, 0), " was given");
+  return invalid_argument("is the constant ", literal, " in this program, ", element_real(given, 0),
+                          " was given");
 }
 
 // Learns symbols from dims that are a plain multiple of one symbol; match_inputs checks the rest afterwards.
@@ -69,7 +72,8 @@ Result<Feed> match_inputs(const Graph& graph, std::span<const Tensor> fed) {
     }
     const Type& type = graph.type(leaf.value);
     if (fed[k].dtype != type.dtype || fed[k].shape.size() != type.rank())
-      return invalid_argument(leaf_name(graph, leaves[k]), " must be ", type, ", ", fed[k].dtype, fed[k].shape, " was given");
+      return invalid_argument(leaf_name(graph, leaves[k]), " must be ", type, ", ", fed[k].dtype,
+                              fed[k].shape, " was given");
     learn(type.dims, fed[k].shape, feed.bindings);
     feed.tensors.push_back(to_contiguous(fed[k]));
   }
@@ -78,7 +82,8 @@ Result<Feed> match_inputs(const Graph& graph, std::span<const Tensor> fed) {
     if (it == graph.symbols.end()) continue;
     if ((it->second.min && value < *it->second.min) || (it->second.max && value > *it->second.max))
       return invalid_argument("symbol ", name, " is ", value, " for these inputs, outside its range of ",
-                              it->second.min.value_or(0), " to ", it->second.max ? cat(*it->second.max) : "unbounded");
+                              it->second.min.value_or(0), " to ",
+                              it->second.max ? cat(*it->second.max) : "unbounded");
   }
   size_t k = 0;
   for (const size_t i : tensor_leaves) {
@@ -86,7 +91,8 @@ Result<Feed> match_inputs(const Graph& graph, std::span<const Tensor> fed) {
     const Tensor& given = feed.tensors[k++];
     for (size_t d = 0; d < type.rank(); ++d)
       if (!(type.dims[d].substitute(feed.bindings) == Dim(given.shape[d])))
-        return invalid_argument(leaf_name(graph, i), " must be ", type, ", ", given.dtype, given.shape, " was given");
+        return invalid_argument(leaf_name(graph, i), " must be ", type, ", ", given.dtype, given.shape,
+                                " was given");
   }
   return feed;
 }
@@ -97,7 +103,8 @@ Result<std::unique_ptr<Session>> Session::create(Graph graph, const Bindings& bi
   out->graph_ = std::move(graph);
   Graph& g = out->graph_;
   specialize(g, bindings);
-  // Eager torch's numbers: a batch norm is applied after its convolution (fuse_batch_norm), not folded into the weights.
+  // Eager torch's numbers: a batch norm is applied after its convolution (fuse_batch_norm), not folded into
+  // the weights.
   RewriteOptions canonical = options;
   canonical.disabled.insert("fold_batch_norm");
   SF_TRY(canonicalize(g, canonical, &out->report_));
@@ -110,7 +117,8 @@ Result<std::unique_ptr<Session>> Session::create(Graph graph, const Bindings& bi
     if (leaf.value.valid()) {
       out->outputs_.push_back({tensors++, {}});
     } else if (const Dim* d = std::get_if<Dim>(&leaf.literal)) {
-      if (!d->is_static()) return unsupported("output ", leaf.name, " is ", *d, ", which the inputs do not determine");
+      if (!d->is_static())
+        return unsupported("output ", leaf.name, " is ", *d, ", which the inputs do not determine");
       out->outputs_.push_back({SIZE_MAX, Tensor::scalar(d->value(), DType::i64)});
     } else if (const double* x = std::get_if<double>(&leaf.literal)) {
       out->outputs_.push_back({SIZE_MAX, Tensor::scalar(*x, DType::f32)});

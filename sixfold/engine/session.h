@@ -9,8 +9,8 @@ namespace sixfold {
 // The leaves of the signature that a caller feeds: tensors, and numbers that are constants of the program.
 std::vector<size_t> fed_leaves(const Graph& graph);
 
-// Checks what the caller feeds against the signature and finds the value of every symbol. `fed` has one tensor for each
-// fed leaf, or one for each tensor leaf. Numbers must equal the program's constants.
+// Checks what the caller feeds against the signature and finds the value of every symbol. `fed` has one
+// tensor for each fed leaf, or one for each tensor leaf. Numbers must equal the program's constants.
 struct Feed {
   std::vector<Tensor> tensors;  // for the tensor leaves, in order
   Bindings bindings;

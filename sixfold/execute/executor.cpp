@@ -70,18 +70,22 @@ void Executor::bind() {
 
 void Executor::reset_state() {
   for (Slot s = 0; s < states_.size(); ++s)
-    if (states_[s]) std::memcpy(states_[s].get(), plan_.values[s].data.data, plan_.values[s].desc.size_bytes());
+    if (states_[s])
+      std::memcpy(states_[s].get(), plan_.values[s].data.data, plan_.values[s].desc.size_bytes());
 }
 
 Status Executor::run(std::span<const void* const> inputs) {
   if (inputs.size() != plan_.inputs.size())
-    return invalid_argument("the model has ", plan_.inputs.size(), " tensor inputs, ", inputs.size(), " were given");
+    return invalid_argument("the model has ", plan_.inputs.size(), " tensor inputs, ", inputs.size(),
+                            " were given");
   for (size_t i = 0; i < inputs.size(); ++i) addresses_[plan_.inputs[i]] = const_cast<void*>(inputs[i]);
   for (const Binding& b : input_bindings_) step_inputs_[b.step][b.operand] = inputs[b.input];
   std::byte* scratch = arena_.get() + plan_.scratch_offset;
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
-    const auto begin = profiling_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
-    if (Status s = plan_.steps[i].kernel->run({step_inputs_[i], step_outputs_[i], scratch, pool_}); !s.ok()) [[unlikely]]
+    const auto begin =
+        profiling_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+    if (Status s = plan_.steps[i].kernel->run({step_inputs_[i], step_outputs_[i], scratch, pool_}); !s.ok())
+        [[unlikely]]
       return s.take_error().during(cat("running ", plan_.steps[i].name));
     if (profiling_) times_[i] = (std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1);
   }

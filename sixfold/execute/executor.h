@@ -1,4 +1,5 @@
-// Runs a plan. One run at a time per executor; inputs are read in place, outputs stay valid until the next run.
+// Runs a plan. One run at a time per executor; inputs are read in place, outputs stay valid until the next
+// run.
 #pragma once
 
 #include <memory>
@@ -40,8 +41,9 @@ class Executor {
   cpu::Pool& pool_;
   std::unique_ptr<std::byte[], void (*)(void*)> arena_{nullptr, nullptr};
   std::vector<std::unique_ptr<std::byte[]>> states_;  // by slot of the buffer; null for other values
-  std::vector<std::unique_ptr<std::byte[]>> staged_;  // by mutation: copies of states that go into other states
-  std::vector<void*> addresses_;                      // by slot of the buffer
+  std::vector<std::unique_ptr<std::byte[]>>
+      staged_;                    // by mutation: copies of states that go into other states
+  std::vector<void*> addresses_;  // by slot of the buffer
   std::vector<std::vector<const void*>> step_inputs_;
   std::vector<std::vector<void*>> step_outputs_;
   struct Binding {

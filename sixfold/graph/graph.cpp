@@ -6,7 +6,8 @@ namespace sixfold {
 
 ValueId Graph::add_input(std::string name, Type type) {
   const ValueId id{static_cast<uint32_t>(values_.size())};
-  values_.push_back(Value{.id = id, .name = std::move(name), .type = std::move(type), .kind = ValueKind::input});
+  values_.push_back(
+      Value{.id = id, .name = std::move(name), .type = std::move(type), .kind = ValueKind::input});
   return id;
 }
 

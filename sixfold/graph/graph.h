@@ -1,8 +1,8 @@
 // The IR: a functional graph in topological order. Parts are ids, never pointers kept across an edit.
 //
-// A Value is an input, a constant, a state (a buffer that the model mutates: it holds its last value between runs) or
-// a node's output. A Node is either a canonical op (op != Op::call) or a call of an ATen overload as the file says it
-// (op == Op::call, its name in target); canonicalization replaces every call.
+// A Value is an input, a constant, a state (a buffer that the model mutates: it holds its last value between
+// runs) or a node's output. A Node is either a canonical op (op != Op::call) or a call of an ATen overload as
+// the file says it (op == Op::call, its name in target); canonicalization replaces every call.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ struct NodeId {
 };
 inline constexpr ValueId kNoValue{};  // an optional operand that is absent
 
-// How integers of a value stand for reals: real = scale * (q - zero_point). One scale, or one per index of axis.
+// How integers of a value stand for reals: real = scale * (q - zero_point). One scale, or one per index of
+// axis.
 struct Encoding {
   DType storage = DType::none;
   int64_t quant_min = 0, quant_max = 0;
@@ -56,11 +57,11 @@ struct Value {
   std::string name;
   Type type;
   ValueKind kind = ValueKind::node;
-  NodeId producer;               // kind node
-  uint32_t output_index = 0;     // which output of producer
-  Tensor constant;               // kind constant: the data; kind state: its initial data
+  NodeId producer;            // kind node
+  uint32_t output_index = 0;  // which output of producer
+  Tensor constant;            // kind constant: the data; kind state: its initial data
   std::optional<Encoding> encoding;
-  std::vector<NodeId> users;     // a node that uses it twice is listed twice
+  std::vector<NodeId> users;  // a node that uses it twice is listed twice
 };
 
 struct Node {
@@ -77,11 +78,12 @@ struct Node {
   ValueId output(size_t i = 0) const { return outputs[i]; }
 };
 
-// The model's signature, leaf by leaf in pytree order. A leaf is a tensor (value) or a constant of the program.
+// The model's signature, leaf by leaf in pytree order. A leaf is a tensor (value) or a constant of the
+// program.
 struct Leaf {
   std::string name;
-  ValueId value;   // tensor leaf
-  Attr literal;    // number, bool, text or none when value is not valid; a symbolic Dim on outputs is possible
+  ValueId value;  // tensor leaf
+  Attr literal;   // number, bool, text or none when value is not valid; a symbolic Dim on outputs is possible
 };
 
 struct SymbolRange {
@@ -137,7 +139,7 @@ class Graph {
   void set_input(NodeId node, size_t i, ValueId value);
   void replace_uses(ValueId old_value, ValueId new_value);  // in nodes, outputs and mutations
   void remove(NodeId node);                                 // its outputs must be unused
-  size_t remove_dead();  // nodes whose outputs nobody uses; returns how many
+  size_t remove_dead();            // nodes whose outputs nobody uses; returns how many
   bool is_used(ValueId id) const;  // by a node, an output or a mutation
 
  private:
@@ -154,8 +156,8 @@ class Graph {
 // A description for messages: "node add_3 (aten.add.Tensor) at model.py:12 in forward: return x + y".
 std::string describe(const Graph& graph, const Node& node);
 
-// Every structural rule of the IR: operands exist and precede their users, use lists are right, types are sane,
-// constants have the bytes that their shape needs, canonical nodes infer to the types they carry.
+// Every structural rule of the IR: operands exist and precede their users, use lists are right, types are
+// sane, constants have the bytes that their shape needs, canonical nodes infer to the types they carry.
 Status verify(const Graph& graph);
 
 // With every symbol that bindings has replaced by its number, in types and attributes.

@@ -33,7 +33,8 @@ TEST(GraphText, a_printed_graph_reads_back_to_the_same_text) {
 }
 
 TEST(GraphText, errors_name_the_line) {
-  for (const char* bad : {"output %x\n", "input %x: f99[1]\n", "%y = relu(\n", "input %x: f32[1\n", "fly\n"}) {
+  for (const char* bad :
+       {"output %x\n", "input %x: f99[1]\n", "%y = relu(\n", "input %x: f32[1\n", "fly\n"}) {
     auto graph = parse(bad);
     ASSERT_FALSE(graph.ok()) << bad;
     EXPECT_NE(graph.error().message().find("line 1"), std::string::npos) << graph.error().message();
@@ -44,11 +45,14 @@ TEST(Graph, specialize_replaces_symbols_everywhere) {
   auto graph = parse(kText);
   ASSERT_TRUE(graph.ok());
   specialize(*graph, {{"s0", 5}});
-  EXPECT_NE(print(*graph).find("%cat = aten.cat.default(tensors=[%sum, %sum], dim=1) : f32[5, 8, 8, 8]"), std::string::npos);
+  EXPECT_NE(print(*graph).find("%cat = aten.cat.default(tensors=[%sum, %sum], dim=1) : f32[5, 8, 8, 8]"),
+            std::string::npos);
 }
 
 TEST(Graph, dead_nodes_go_and_live_ones_stay) {
-  auto graph = parse("input %x: f32[2]\n%a = aten.relu.default(self=%x) : f32[2]\n%b = aten.relu.default(self=%x) : f32[2]\noutput %b\n");
+  auto graph = parse(
+      "input %x: f32[2]\n%a = aten.relu.default(self=%x) : f32[2]\n%b = aten.relu.default(self=%x) : "
+      "f32[2]\noutput %b\n");
   ASSERT_TRUE(graph.ok());
   EXPECT_EQ(graph->remove_dead(), 1u);
   EXPECT_EQ(graph->node_count(), 1u);

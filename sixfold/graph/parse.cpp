@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <map>
 #include <limits>
+#include <map>
 
 #include "sixfold/graph/graph.h"
 
@@ -21,14 +21,17 @@ class Parser {
       ++line_;
       skip();
       if (rest_.empty() || rest_.front() == '#') continue;
-      if (Status s = statement(); !s.ok()) return s.take_error().during(cat("reading line ", line_, " of a graph"));
+      if (Status s = statement(); !s.ok())
+        return s.take_error().during(cat("reading line ", line_, " of a graph"));
     }
     SF_TRY(verify(graph_));
     return std::move(graph_);
   }
 
  private:
-  static bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-'; }
+  static bool is_word(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-';
+  }
   void skip() {
     while (!rest_.empty() && rest_.front() == ' ') rest_.remove_prefix(1);
   }
@@ -105,14 +108,16 @@ class Parser {
     if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
     double x = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), x);
-    if (error != std::errc() || end != text.data() + text.size()) return invalid_argument("'", text, "' is not a number");
+    if (error != std::errc() || end != text.data() + text.size())
+      return invalid_argument("'", text, "' is not a number");
     return x;
   }
 
   static bool is_real_text(std::string_view t) {
     return t == "inf" || t == "-inf" || t == "nan" ||
            (!t.empty() && (std::isdigit(static_cast<unsigned char>(t[0])) || t[0] == '-') &&
-            t.find_first_of(".e") != std::string_view::npos && t.find_first_of("*(+ s") == std::string_view::npos);
+            t.find_first_of(".e") != std::string_view::npos &&
+            t.find_first_of("*(+ s") == std::string_view::npos);
   }
 
   Result<Attr> attr() {
@@ -188,7 +193,8 @@ class Parser {
   Result<Tensor> data(const Type& type) {
     if (!is_static(type.dims)) return invalid_argument("a constant has the symbolic shape ", type);
     const Dim count = numel(type.dims);
-    if (count.value() < 0 || count.value() > (int64_t{1} << 24)) return invalid_argument(type, " is too large for a constant in text");
+    if (count.value() < 0 || count.value() > (int64_t{1} << 24))
+      return invalid_argument(type, " is too large for a constant in text");
     std::byte* bytes = nullptr;
     Tensor out = Tensor::allocate(type.dtype, static_shape(type.dims), &bytes);
     if (eat("...")) return out;
@@ -342,7 +348,8 @@ class Parser {
         encoding_text.push_back(rest_.starts_with("encoding(") ? item() : std::string_view());
       } while (eat(","));
     }
-    if (types.size() != names.size()) return invalid_argument(names.size(), " results have ", types.size(), " types");
+    if (types.size() != names.size())
+      return invalid_argument(names.size(), " results have ", types.size(), " types");
     uint32_t origin = 0;
     if (eat("#")) {
       skip();
@@ -353,7 +360,8 @@ class Parser {
       origin = static_cast<uint32_t>(graph_.origins.size());
       graph_.origins.push_back(std::move(o));
     }
-    const NodeId id = graph_.add_node(op.value_or(Op::call), op ? "" : callee, std::move(inputs), std::move(attrs), types, origin);
+    const NodeId id = graph_.add_node(op.value_or(Op::call), op ? "" : callee, std::move(inputs),
+                                      std::move(attrs), types, origin);
     for (size_t i = 0; i < names.size(); ++i) {
       define(names[i], graph_.node(id).outputs[i]);
       if (i < encoding_text.size() && !encoding_text[i].empty()) {

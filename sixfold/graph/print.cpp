@@ -13,10 +13,13 @@ class Printer {
 
   std::string print() {
     for (const auto& [name, range] : graph_.symbols)
-      line("symbol ", name, " ", range.min ? cat(*range.min) : "none", " ", range.max ? cat(*range.max) : "none");
+      line("symbol ", name, " ", range.min ? cat(*range.min) : "none", " ",
+           range.max ? cat(*range.max) : "none");
     for (const Leaf& leaf : graph_.inputs) {
-      if (leaf.value.valid()) line("input ", typed(leaf.value));
-      else line("input ", leaf.literal);
+      if (leaf.value.valid())
+        line("input ", typed(leaf.value));
+      else
+        line("input ", leaf.literal);
     }
     std::vector<bool> used(graph_.value_count(), false);
     const auto use = [&](ValueId v) {
@@ -30,12 +33,15 @@ class Printer {
       use(m.next);
     }
     for (const Value& v : graph_.values()) {
-      if (v.kind == ValueKind::constant && used[v.id.index]) line("constant ", typed(v.id), " = ", data(v.constant));
-      if (v.kind == ValueKind::state && used[v.id.index]) line("state ", typed(v.id), " = ", data(v.constant));
+      if (v.kind == ValueKind::constant && used[v.id.index])
+        line("constant ", typed(v.id), " = ", data(v.constant));
+      if (v.kind == ValueKind::state && used[v.id.index])
+        line("state ", typed(v.id), " = ", data(v.constant));
     }
     for (const NodeId id : graph_.order()) node(graph_.node(id));
     for (const auto& m : graph_.mutations) line("mutate ", name(m.state), " ", name(m.next));
-    for (const Leaf& leaf : graph_.outputs) line("output ", leaf.value.valid() ? name(leaf.value) : to_text(leaf.literal));
+    for (const Leaf& leaf : graph_.outputs)
+      line("output ", leaf.value.valid() ? name(leaf.value) : to_text(leaf.literal));
     return std::move(out_);
   }
 
@@ -67,7 +73,8 @@ class Printer {
       const Encoding& e = *v.encoding;
       std::vector<double> scales(e.scales.begin(), e.scales.end());
       Dims zeros(e.zero_points.begin(), e.zero_points.end());
-      text += cat(" encoding(", e.storage, ", ", e.quant_min, ", ", e.quant_max, ", ", e.axis, ", ", Attr(scales), ", ", zeros, ")");
+      text += cat(" encoding(", e.storage, ", ", e.quant_min, ", ", e.quant_max, ", ", e.axis, ", ",
+                  Attr(scales), ", ", zeros, ")");
     }
     return text;
   }

@@ -74,9 +74,11 @@ Status verify(const Graph& graph) {
   }
   const auto is_defined = [&](ValueId v) { return v.index < defined.size() && defined[v.index]; };
   for (const Leaf& leaf : graph.outputs)
-    if (leaf.value.valid() && !is_defined(leaf.value)) return Error(Code::Internal, cat("output ", leaf.name, " is not defined"));
+    if (leaf.value.valid() && !is_defined(leaf.value))
+      return Error(Code::Internal, cat("output ", leaf.name, " is not defined"));
   for (const Graph::Mutation& m : graph.mutations)
-    if (!is_defined(m.state) || !is_defined(m.next)) return Error(Code::Internal, "a mutation names a value that is not defined");
+    if (!is_defined(m.state) || !is_defined(m.next))
+      return Error(Code::Internal, "a mutation names a value that is not defined");
   return {};
 }
 

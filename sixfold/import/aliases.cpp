@@ -30,8 +30,8 @@ bool is_row_major(const TensorMeta& meta) {
   return true;
 }
 
-// Whether torch's reshape of a strided tensor is a view: each run of dims that lie in memory as one must become whole
-// dims of the result.
+// Whether torch's reshape of a strided tensor is a view: each run of dims that lie in memory as one must
+// become whole dims of the result.
 bool can_view(const Shape& shape, const Shape& strides, const Shape& result) {
   if (numel(shape) == 0 || shape.empty()) return true;
   auto at = static_cast<int64_t>(result.size()) - 1;
@@ -39,7 +39,8 @@ bool can_view(const Shape& shape, const Shape& strides, const Shape& result) {
   for (size_t d = shape.size(); d-- > 0;) {
     run *= shape[d];
     if (d != 0 && (shape[d - 1] == 1 || strides[d - 1] == run * base)) continue;
-    while (at >= 0 && (made < run || result[static_cast<size_t>(at)] == 1)) made *= result[static_cast<size_t>(at--)];
+    while (at >= 0 && (made < run || result[static_cast<size_t>(at)] == 1))
+      made *= result[static_cast<size_t>(at--)];
     if (made != run) return false;
     if (d > 0) {
       base = strides[d - 1];
@@ -85,7 +86,8 @@ Aliases::Place Aliases::add_view(Place base, const View& view, ValueId value, co
 }
 
 Result<ValueId> Aliases::replay(const View& view, ValueId base, uint32_t origin) {
-  if (graph_.value_count() > kMaxValues) return unsupported("in-place ops and views give more than ", kMaxValues, " values");
+  if (graph_.value_count() > kMaxValues)
+    return unsupported("in-place ops and views give more than ", kMaxValues, " values");
   const Node& node = graph_.node(view.node);
   std::vector<ValueId> inputs = node.inputs;
   inputs[view.operand] = base;
@@ -110,17 +112,20 @@ Result<ValueId> Aliases::read(Place place, uint32_t origin) {
 
 const SchemaArg* Aliases::viewed_argument(const Schema& schema, size_t output) const {
   // These return their input itself when they have nothing to do, though their schemas do not say so.
-  if (is_one_of(op_name(schema.target), {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "type_as"}))
+  if (is_one_of(op_name(schema.target),
+                {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "type_as"}))
     return &schema.args[0];
   if (schema.returns.empty()) return nullptr;
-  const SchemaReturn& result = schema.returns[schema.returns.front().list ? 0 : std::min(output, schema.returns.size() - 1)];
+  const SchemaReturn& result =
+      schema.returns[schema.returns.front().list ? 0 : std::min(output, schema.returns.size() - 1)];
   if (result.alias.empty()) return nullptr;
   for (const SchemaArg& arg : schema.args)
     if (arg.alias == result.alias && !arg.list && arg.type == ArgType::tensor) return &arg;
   return nullptr;
 }
 
-Aliases::Sharing Aliases::sharing(const Schema& schema, const Node& node, const PlaceInfo& base, const TensorMeta& result) const {
+Aliases::Sharing Aliases::sharing(const Schema& schema, const Node& node, const PlaceInfo& base,
+                                  const TensorMeta& result) const {
   const std::string_view op = op_name(schema.target);
   const auto when = [](bool shares) { return shares ? Sharing::shares : Sharing::none; };
   const TensorMeta& from = base.meta;
@@ -137,13 +142,16 @@ Aliases::Sharing Aliases::sharing(const Schema& schema, const Node& node, const 
   if (is_one_of(op, {"reshape", "reshape_as", "flatten", "ravel"})) {
     if (is_row_major(from)) return Sharing::shares;
     if (op == "ravel") return Sharing::none;
-    if (!is_static(from.type.dims) || !is_static(from.strides) || !is_static(result.type.dims)) return Sharing::unsure;
-    return when(can_view(static_shape(from.type.dims), static_shape(from.strides), static_shape(result.type.dims)));
+    if (!is_static(from.type.dims) || !is_static(from.strides) || !is_static(result.type.dims))
+      return Sharing::unsure;
+    return when(
+        can_view(static_shape(from.type.dims), static_shape(from.strides), static_shape(result.type.dims)));
   }
   return Sharing::shares;
 }
 
-Result<std::vector<Aliases::Place>> Aliases::add_results(const Schema* schema, NodeId id, const ArgumentPlaces& arguments,
+Result<std::vector<Aliases::Place>> Aliases::add_results(const Schema* schema, NodeId id,
+                                                         const ArgumentPlaces& arguments,
                                                          const std::vector<TensorMeta>& metas) {
   const Node& node = graph_.node(id);
   std::vector<Place> out;
@@ -155,7 +163,8 @@ Result<std::vector<Aliases::Place>> Aliases::add_results(const Schema* schema, N
       return unsupported("views of views nest deeper than ", kMaxViews, " levels");
     if (shares == Sharing::shares) {
       const auto& operands = std::get<Operands>(*node.attrs.find(viewed->name));
-      out.push_back(add_view(*base, {id, operands.first, static_cast<uint32_t>(i)}, node.outputs[i], metas[i]));
+      out.push_back(
+          add_view(*base, {id, operands.first, static_cast<uint32_t>(i)}, node.outputs[i], metas[i]));
       continue;
     }
     out.push_back(add(node.outputs[i], metas[i]));
@@ -167,12 +176,13 @@ Result<std::vector<Aliases::Place>> Aliases::add_results(const Schema* schema, N
   return out;
 }
 
-Result<ValueId> Aliases::emit(std::string_view target, NamedArguments arguments, const Type& type, uint32_t origin) {
+Result<ValueId> Aliases::emit(std::string_view target, NamedArguments arguments, const Type& type,
+                              uint32_t origin) {
   const Schema* schema = find_schema(target);
   if (!schema) return fail(Code::Internal, "the schema table lacks ", target);
   SF_ASSIGN(CallOperands call, complete_call(schema, std::move(arguments)));
-  const NodeId node =
-      graph_.add_node(Op::call, std::string(target), std::move(call.inputs), std::move(call.attrs), {type}, origin);
+  const NodeId node = graph_.add_node(Op::call, std::string(target), std::move(call.inputs),
+                                      std::move(call.attrs), {type}, origin);
   return graph_.node(node).output();
 }
 
@@ -183,35 +193,61 @@ Result<ValueId> Aliases::write_back(const View& view, ValueId base, ValueId part
   const Type type = graph_.type(base);
   const auto scatter_slice = [&](int64_t dim, const Dim& start, const Dim& end, int64_t step) {
     return emit("aten.slice_scatter.default",
-                {{"self", base}, {"src", part}, {"dim", Attr(Dim(dim))}, {"start", Attr(start)}, {"end", Attr(end)}, {"step", Attr(Dim(step))}},
+                {{"self", base},
+                 {"src", part},
+                 {"dim", Attr(Dim(dim))},
+                 {"start", Attr(start)},
+                 {"end", Attr(end)},
+                 {"step", Attr(Dim(step))}},
                 type, origin);
   };
   const auto swapped = [&](std::string_view first, std::string_view second) {
-    return emit(node.target, {{"self", part}, {std::string(first), copy_of(node, second)}, {std::string(second), copy_of(node, first)}}, type, origin);
+    return emit(node.target,
+                {{"self", part},
+                 {std::string(first), copy_of(node, second)},
+                 {std::string(second), copy_of(node, first)}},
+                type, origin);
   };
-  if (is_one_of(op, {"detach", "alias", "positive", "contiguous", "to", "type_as", "dropout", "feature_dropout", "alpha_dropout",
-                     "feature_alpha_dropout", "lift_fresh", "conj", "resolve_conj", "resolve_neg", "real", "view_of"}))
+  if (is_one_of(op, {"detach", "alias", "positive", "contiguous", "to", "type_as", "dropout",
+                     "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "lift_fresh", "conj",
+                     "resolve_conj", "resolve_neg", "real", "view_of"}))
     return part;
   if (is_one_of(op, {"expand", "expand_as", "broadcast_to"}) && graph_.type(part) == type) return part;
-  if (is_one_of(op, {"view", "reshape", "_reshape_alias", "view_as", "reshape_as", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze"}) &&
+  if (is_one_of(op, {"view", "reshape", "_reshape_alias", "view_as", "reshape_as", "flatten", "unflatten",
+                     "ravel", "squeeze", "unsqueeze"}) &&
       node.target != "aten.view.dtype")
     return emit("aten.reshape.default", {{"self", part}, {"shape", Attr(type.dims)}}, type, origin);
   if (op == "select") {
-    return emit("aten.select_scatter.default",
-                {{"self", base}, {"src", part}, {"dim", copy_of(node, "dim")}, {"index", copy_of(node, "index")}}, type, origin);
+    return emit(
+        "aten.select_scatter.default",
+        {{"self", base}, {"src", part}, {"dim", copy_of(node, "dim")}, {"index", copy_of(node, "index")}},
+        type, origin);
   }
   if (op == "slice") {
     return emit("aten.slice_scatter.default",
-                {{"self", base}, {"src", part}, {"dim", copy_of(node, "dim")}, {"start", copy_of(node, "start")},
-                 {"end", copy_of(node, "end")}, {"step", copy_of(node, "step")}}, type, origin);
+                {{"self", base},
+                 {"src", part},
+                 {"dim", copy_of(node, "dim")},
+                 {"start", copy_of(node, "start")},
+                 {"end", copy_of(node, "end")},
+                 {"step", copy_of(node, "step")}},
+                type, origin);
   }
   if (op == "diagonal") {
     return emit("aten.diagonal_scatter.default",
-                {{"self", base}, {"src", part}, {"offset", copy_of(node, "offset")}, {"dim1", copy_of(node, "dim1")},
-                 {"dim2", copy_of(node, "dim2")}}, type, origin);
+                {{"self", base},
+                 {"src", part},
+                 {"offset", copy_of(node, "offset")},
+                 {"dim1", copy_of(node, "dim1")},
+                 {"dim2", copy_of(node, "dim2")}},
+                type, origin);
   }
-  if (is_one_of(op, {"t", "numpy_T", "mT", "mH", "adjoint", "matrix_H"})) return emit(node.target, {{"self", part}}, type, origin);
-  if (op == "transpose") return emit(node.target, {{"self", part}, {"dim0", copy_of(node, "dim0")}, {"dim1", copy_of(node, "dim1")}}, type, origin);
+  if (is_one_of(op, {"t", "numpy_T", "mT", "mH", "adjoint", "matrix_H"}))
+    return emit(node.target, {{"self", part}}, type, origin);
+  if (op == "transpose")
+    return emit(node.target,
+                {{"self", part}, {"dim0", copy_of(node, "dim0")}, {"dim1", copy_of(node, "dim1")}}, type,
+                origin);
   if (op == "swapaxes") return swapped("axis0", "axis1");
   if (op == "swapdims") return swapped("dim0", "dim1");
   if (is_one_of(op, {"movedim", "moveaxis"})) return swapped("source", "destination");
@@ -224,15 +260,21 @@ Result<ValueId> Aliases::write_back(const View& view, ValueId base, ValueId part
     }
     return emit(node.target, {{"self", part}, {"dims", Attr(inverse)}}, type, origin);
   }
-  if (is_one_of(op, {"narrow", "split", "split_with_sizes", "chunk", "tensor_split", "unbind"}) && type.rank() > 0) {
+  if (is_one_of(op, {"narrow", "split", "split_with_sizes", "chunk", "tensor_split", "unbind"}) &&
+      type.rank() > 0) {
     SF_ASSIGN(const int64_t dim, normalize_axis(integer(node, "dim"), type.rank()));
     const auto axis = static_cast<size_t>(dim);
     const auto same_rank = [&](ValueId v) { return graph_.type(v).rank() == type.rank(); };
-    if (op != "unbind" && (!same_rank(part) || !std::all_of(node.outputs.begin(), node.outputs.end(), same_rank)))
+    if (op != "unbind" &&
+        (!same_rank(part) || !std::all_of(node.outputs.begin(), node.outputs.end(), same_rank)))
       return invalid_model("a result of ", node.target, " has another rank than ", type);
     if (op == "unbind") {
       return emit("aten.select_scatter.default",
-                  {{"self", base}, {"src", part}, {"dim", Attr(Dim(dim))}, {"index", Attr(Dim(int64_t{view.output}))}}, type, origin);
+                  {{"self", base},
+                   {"src", part},
+                   {"dim", Attr(Dim(dim))},
+                   {"index", Attr(Dim(int64_t{view.output}))}},
+                  type, origin);
     }
     Dim start = 0;
     if (op == "narrow") {
@@ -247,13 +289,15 @@ Result<ValueId> Aliases::write_back(const View& view, ValueId base, ValueId part
       return scatter_slice(dim, start, start + graph_.dims(part)[axis], 1);
     }
   }
-  return unsupported("a tensor is changed in place through ", node.target, ", which sixfold cannot carry back");
+  return unsupported("a tensor is changed in place through ", node.target,
+                     ", which sixfold cannot carry back");
 }
 
 Status Aliases::write(Place place, ValueId value, uint32_t origin) {
   const PlaceInfo info = places_[place];
   if (storages_[info.storage].unsure)
-    return unsupported("a tensor is changed in place that may share memory with a reshaped one of symbolic shape");
+    return unsupported(
+        "a tensor is changed in place that may share memory with a reshaped one of symbolic shape");
   std::vector<ValueId> bases{storages_[info.storage].current};  // what each view looks at
   for (size_t i = 0; i + 1 < info.views.size(); ++i) {
     SF_ASSIGN(const ValueId base, replay(info.views[i], bases[i], origin));
@@ -273,26 +317,31 @@ Status Aliases::write(Place place, ValueId value, uint32_t origin) {
 }
 
 Result<std::vector<Aliases::Place>> Aliases::add_mutating(const Schema& schema, NamedArguments arguments,
-                                                          const ArgumentPlaces& places, const std::vector<TensorMeta>& metas,
+                                                          const ArgumentPlaces& places,
+                                                          const std::vector<TensorMeta>& metas,
                                                           uint32_t origin) {
   if (const auto target = metadata_target(schema)) {
     const Schema* view = find_schema(*target);
     if (!view) return fail(Code::Internal, "the schema table lacks ", *target);
-    if (*target == "aten.detach.default" && arguments.size() > 1) arguments.erase(arguments.begin() + 1, arguments.end());
+    if (*target == "aten.detach.default" && arguments.size() > 1)
+      arguments.erase(arguments.begin() + 1, arguments.end());
     SF_ASSIGN(CallOperands call, complete_call(view, std::move(arguments)));
     if (metas.size() != 1) return invalid_model(schema.target, " has ", metas.size(), " outputs, expected 1");
-    const NodeId node =
-        graph_.add_node(Op::call, *target, std::move(call.inputs), std::move(call.attrs), {metas[0].type}, origin);
+    const NodeId node = graph_.add_node(Op::call, *target, std::move(call.inputs), std::move(call.attrs),
+                                        {metas[0].type}, origin);
     return add_results(view, node, places, metas);
   }
   const auto target = functional_target(schema);
-  if (!target) return unsupported(schema.target, " changes a tensor in place and has no functional form here");
+  if (!target)
+    return unsupported(schema.target, " changes a tensor in place and has no functional form here");
   return add_functional(schema, *target, std::move(arguments), places, metas, origin);
 }
 
 Result<std::vector<Aliases::Place>> Aliases::add_functional(const Schema& schema, const std::string& target,
-                                                            NamedArguments arguments, const ArgumentPlaces& places,
-                                                            const std::vector<TensorMeta>& metas, uint32_t origin) {
+                                                            NamedArguments arguments,
+                                                            const ArgumentPlaces& places,
+                                                            const std::vector<TensorMeta>& metas,
+                                                            uint32_t origin) {
   const Schema* functional = find_schema(target);
   std::vector<Place> written;
   for (const SchemaArg& arg : schema.args) {
@@ -301,10 +350,11 @@ Result<std::vector<Aliases::Place>> Aliases::add_functional(const Schema& schema
     if (!place) return invalid_model("argument '", arg.name, "' of ", schema.target, " is not a tensor");
     written.push_back(*place);
   }
-  // An in-place op returns what it wrote; others return results of their own, and their functional form appends what
-  // they wrote.
+  // An in-place op returns what it wrote; others return results of their own, and their functional form
+  // appends what they wrote.
   const bool returns_self = !schema.returns.empty() && schema.returns[0].mutates;
-  if (returns_self && written.size() != 1) return unsupported(schema.target, " changes several tensors in place");
+  if (returns_self && written.size() != 1)
+    return unsupported(schema.target, " changes several tensors in place");
   std::vector<Type> types;
   if (!returns_self)
     for (const TensorMeta& meta : metas) types.push_back(meta.type);
@@ -318,7 +368,8 @@ Result<std::vector<Aliases::Place>> Aliases::add_functional(const Schema& schema
     types.push_back(type);
   }
   if (types.size() != functional->returns.size())
-    return invalid_model(schema.target, " has ", metas.size(), " outputs in the file, ", target, " would have ", functional->returns.size());
+    return invalid_model(schema.target, " has ", metas.size(), " outputs in the file, ", target,
+                         " would have ", functional->returns.size());
   for (auto& [name, argument] : arguments)  // same order, though names may differ
     for (size_t i = 0; i < schema.args.size(); ++i)
       if (name == schema.args[i].name) {
@@ -326,13 +377,15 @@ Result<std::vector<Aliases::Place>> Aliases::add_functional(const Schema& schema
         break;
       }
   SF_ASSIGN(CallOperands call, complete_call(functional, std::move(arguments)));
-  const NodeId node = graph_.add_node(Op::call, target, std::move(call.inputs), std::move(call.attrs), types, origin);
+  const NodeId node =
+      graph_.add_node(Op::call, target, std::move(call.inputs), std::move(call.attrs), types, origin);
   const size_t first_written = types.size() - written.size();
   for (size_t i = 0; i < written.size(); ++i) {
     ValueId value = graph_.node(node).outputs[first_written + i];
     const Type self = places_[written[i]].meta.type;
     if (graph_.dtype(value) != self.dtype) {
-      SF_ASSIGN(value, emit("aten._to_copy.default", {{"self", value}, {"dtype", Attr(self.dtype)}}, self, origin));
+      SF_ASSIGN(value,
+                emit("aten._to_copy.default", {{"self", value}, {"dtype", Attr(self.dtype)}}, self, origin));
     }
     SF_TRY(write(written[i], value, origin));
   }

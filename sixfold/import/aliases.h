@@ -1,9 +1,10 @@
 // Makes a graph functional while it is imported.
 //
-// A graph as torch.export writes it may change tensors in place and look at parts of them through views. Here every
-// tensor of the file is a Place: a storage and the chain of view ops that leads to it. Writing to a place computes a
-// new value, carries it back through the views to a new value of the storage, and so leaves every other place of that
-// storage stale; reading a stale place replays its views on the storage's present value.
+// A graph as torch.export writes it may change tensors in place and look at parts of them through views. Here
+// every tensor of the file is a Place: a storage and the chain of view ops that leads to it. Writing to a
+// place computes a new value, carries it back through the views to a new value of the storage, and so leaves
+// every other place of that storage stale; reading a stale place replays its views on the storage's present
+// value.
 #pragma once
 
 #include <string>
@@ -34,9 +35,11 @@ class Aliases {
   // The places of the outputs of a node that mutates nothing.
   Result<std::vector<Place>> add_results(const Schema* schema, NodeId node, const ArgumentPlaces& arguments,
                                          const std::vector<TensorMeta>& metas);
-  // Imports a call whose schema mutates arguments, as functional calls; metas are those of its outputs in the file.
-  Result<std::vector<Place>> add_mutating(const Schema& schema, NamedArguments arguments, const ArgumentPlaces& places,
-                                          const std::vector<TensorMeta>& metas, uint32_t origin);
+  // Imports a call whose schema mutates arguments, as functional calls; metas are those of its outputs in the
+  // file.
+  Result<std::vector<Place>> add_mutating(const Schema& schema, NamedArguments arguments,
+                                          const ArgumentPlaces& places, const std::vector<TensorMeta>& metas,
+                                          uint32_t origin);
 
   // A functional call of an op in the schema table, defaults filled in.
   Result<ValueId> emit(std::string_view target, NamedArguments arguments, const Type& type, uint32_t origin);
@@ -74,13 +77,14 @@ class Aliases {
 
   Place add_view(Place base, const View& view, ValueId value, const TensorMeta& meta);
   const SchemaArg* viewed_argument(const Schema& schema, size_t output) const;
-  Sharing sharing(const Schema& schema, const Node& node, const PlaceInfo& base, const TensorMeta& result) const;
+  Sharing sharing(const Schema& schema, const Node& node, const PlaceInfo& base,
+                  const TensorMeta& result) const;
   Result<ValueId> replay(const View& view, ValueId base, uint32_t origin);
   Status write(Place place, ValueId value, uint32_t origin);
   Result<ValueId> write_back(const View& view, ValueId base, ValueId part, uint32_t origin);
-  Result<std::vector<Place>> add_functional(const Schema& schema, const std::string& target, NamedArguments arguments,
-                                            const ArgumentPlaces& places, const std::vector<TensorMeta>& metas,
-                                            uint32_t origin);
+  Result<std::vector<Place>> add_functional(const Schema& schema, const std::string& target,
+                                            NamedArguments arguments, const ArgumentPlaces& places,
+                                            const std::vector<TensorMeta>& metas, uint32_t origin);
 
   Graph& graph_;
   bool tracking_;

@@ -7,7 +7,8 @@ namespace sixfold {
 namespace {
 
 constexpr int64_t kMajor = 8, kMinMinor = 14;  // raw weights came with 8.14, torch 2.9
-constexpr std::string_view kReads = "sixfold reads schema 8.14 and later 8.x, as torch 2.9 to 2.13 write it: export the model again";
+constexpr std::string_view kReads =
+    "sixfold reads schema 8.14 and later 8.x, as torch 2.9 to 2.13 write it: export the model again";
 constexpr ZipLimits kLimits{.max_members = 1 << 20, .max_inflated_bytes = uint64_t{256} << 20};
 // An expanded constant may be larger than its storage, but not by any factor.
 constexpr int64_t kMaxExpandedBytes = int64_t{1} << 30;
@@ -30,7 +31,8 @@ Result<std::string> read_text(const ZipReader& zip, const ZipMember& member) {
 Result<std::string> find_root(const ZipReader& zip) {
   for (const ZipMember& m : zip.members()) {
     const size_t slash = m.name.find('/');
-    if (slash != std::string::npos && std::string_view(m.name).substr(slash) == "/archive_format") return m.name.substr(0, slash + 1);
+    if (slash != std::string::npos && std::string_view(m.name).substr(slash) == "/archive_format")
+      return m.name.substr(0, slash + 1);
   }
   if (zip.find("serialized_exported_program.json")) {
     std::string version = "unknown";
@@ -49,7 +51,8 @@ bool is_row_major(const Shape& shape, const Shape& strides) {
   return true;
 }
 
-// Elements from the first to one past the last that a strided tensor touches; -1 when that is not a sane number.
+// Elements from the first to one past the last that a strided tensor touches; -1 when that is not a sane
+// number.
 __int128 reach(const Shape& shape, const Shape& strides) {
   __int128 last = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -73,12 +76,14 @@ Result<Pt2Archive> Pt2Archive::open(OwnedBytes file, std::string_view model, boo
     bool required;
   };
   for (const auto& [name, expected, required] :
-       {Fact{"archive_format", "pt2", true}, Fact{"archive_version", "0", true}, Fact{"byteorder", "little", false}}) {
+       {Fact{"archive_format", "pt2", true}, Fact{"archive_version", "0", true},
+        Fact{"byteorder", "little", false}}) {
     const ZipMember* member = out.zip_.find(out.root_ + name);
     if (!member && !required) continue;
     if (!member) return invalid_model("the .pt2 has no ", name, " member");
     SF_ASSIGN(const std::string found, read_text(out.zip_, *member));
-    if (found != expected) return unsupported("the .pt2 has ", name, " '", found, "', expected '", expected, "'");
+    if (found != expected)
+      return unsupported("the .pt2 has ", name, " '", found, "', expected '", expected, "'");
   }
   SF_ASSIGN(out.model_, out.choose_model(model));
   SF_TRY(out.read_program());
@@ -96,7 +101,9 @@ Result<std::string> Pt2Archive::choose_model(std::string_view wanted) const {
       names.emplace_back(name.substr(folder.size(), name.size() - folder.size() - 5));
   }
   if (names.empty()) return invalid_model("the .pt2 has no program: no member ", folder, "*.json");
-  const auto has = [&](std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  const auto has = [&](std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
   std::string all;
   for (const std::string& name : names) all += cat(all.empty() ? "" : ", ", name);
   if (!wanted.empty()) {
@@ -152,7 +159,8 @@ Result<Tensor> Pt2Archive::read_tensor(std::string_view name, const Json& entry)
   if (pickled) {
     SF_ASSIGN(is_pickled, pickled->flag());
   }
-  if (is_pickled) return unsupported("tensor ", name, " is stored as a Python pickle (a tensor subclass or custom object)");
+  if (is_pickled)
+    return unsupported("tensor ", name, " is stored as a Python pickle (a tensor subclass or custom object)");
   SF_ASSIGN(const Json meta_json, entry.get("tensor_meta"));
   SF_ASSIGN(const TensorMeta meta, read_tensor_meta(meta_json));
   const Type& type = meta.type;
@@ -168,11 +176,14 @@ Result<Tensor> Pt2Archive::read_tensor(std::string_view name, const Json& entry)
   const __int128 offset = meta.storage_offset.value();
   const __int128 elements = reach(out.shape, out.strides);
   if (elements < 0 || offset < 0) return invalid_model("tensor ", name, " has a negative stride or offset");
-  const bool fits = elements == 0 || (offset + elements) * element <= static_cast<__int128>(data.bytes.size());
+  const bool fits =
+      elements == 0 || (offset + elements) * element <= static_cast<__int128>(data.bytes.size());
   if (!fits)
-    return invalid_model("tensor ", name, " of ", type, " needs ", static_cast<int64_t>(std::min<__int128>((offset + elements) * element, kMaxDim)),
+    return invalid_model("tensor ", name, " of ", type, " needs ",
+                         static_cast<int64_t>(std::min<__int128>((offset + elements) * element, kMaxDim)),
                          " bytes, its storage ", storage, " has ", data.bytes.size());
-  if (static_cast<__int128>(out.count()) * element > std::max<__int128>(static_cast<__int128>(data.bytes.size()), kMaxExpandedBytes))
+  if (static_cast<__int128>(out.count()) * element >
+      std::max<__int128>(static_cast<__int128>(data.bytes.size()), kMaxExpandedBytes))
     return unsupported("tensor ", name, " of ", type, " expands ", data.bytes.size(), " bytes too far");
   out.data = data.bytes.data() + (elements == 0 ? 0 : static_cast<int64_t>(offset * element));
   if (elements == 0 || is_row_major(out.shape, out.strides)) out.strides.clear();

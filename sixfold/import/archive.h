@@ -28,8 +28,8 @@ class Pt2Archive {
   SchemaVersion version() const { return version_; }
   size_t program_bytes() const { return program_bytes_; }
 
-  // The tensor by its name in the model ("layers.0.weight"): bytes of the mapped file, not copied unless they are
-  // not aligned to their element.
+  // The tensor by its name in the model ("layers.0.weight"): bytes of the mapped file, not copied unless they
+  // are not aligned to their element.
   Result<Tensor> tensor(std::string_view name) const;
   // Two tensors with one storage name share memory. Empty for a name that the archive does not have.
   std::string storage_of(std::string_view name) const;

@@ -13,25 +13,37 @@ namespace {
 
 std::string_view type_name(ArgType type) {
   switch (type) {
-    case ArgType::tensor: return "a tensor";
-    case ArgType::integer: return "an integer";
-    case ArgType::number: return "a number";
-    case ArgType::real: return "a real";
-    case ArgType::boolean: return "a boolean";
-    case ArgType::string: return "a string";
-    case ArgType::dtype: return "a dtype";
-    case ArgType::layout: return "a layout";
-    case ArgType::device: return "a device";
-    case ArgType::memory_format: return "a memory format";
-    case ArgType::generator: return "a generator";
-    case ArgType::other: break;
+    case ArgType::tensor:
+      return "a tensor";
+    case ArgType::integer:
+      return "an integer";
+    case ArgType::number:
+      return "a number";
+    case ArgType::real:
+      return "a real";
+    case ArgType::boolean:
+      return "a boolean";
+    case ArgType::string:
+      return "a string";
+    case ArgType::dtype:
+      return "a dtype";
+    case ArgType::layout:
+      return "a layout";
+    case ArgType::device:
+      return "a device";
+    case ArgType::memory_format:
+      return "a memory format";
+    case ArgType::generator:
+      return "a generator";
+    case ArgType::other:
+      break;
   }
   return "something else";
 }
 
 Error mismatch(const SchemaArg& arg, const Attr& value) {
-  return invalid_model("argument '", arg.name, "' is ", to_text(value), ", expected ", arg.list ? "a list of " : "",
-                       type_name(arg.type));
+  return invalid_model("argument '", arg.name, "' is ", to_text(value), ", expected ",
+                       arg.list ? "a list of " : "", type_name(arg.type));
 }
 
 bool is_none(const Attr& value) { return std::holds_alternative<std::monostate>(value); }
@@ -58,7 +70,8 @@ std::optional<int64_t> parse_int(std::string_view text) {
 
 std::optional<double> parse_real(std::string_view text) {
   double out = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);  // knows inf and nan
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), out);  // knows inf and nan
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return out;
 }
@@ -67,7 +80,8 @@ Result<Attr> parse_item(const SchemaArg& arg, std::string_view text) {
   if (text == "None") return Attr();
   if (text == "True") return Attr(true);
   if (text == "False") return Attr(false);
-  if (text.size() >= 2 && (text[0] == '"' || text[0] == '\'')) return Attr(std::string(text.substr(1, text.size() - 2)));
+  if (text.size() >= 2 && (text[0] == '"' || text[0] == '\''))
+    return Attr(std::string(text.substr(1, text.size() - 2)));
   if (const auto n = parse_int(text)) {
     if (arg.type == ArgType::dtype) {
       SF_ASSIGN(const DType dtype, dtype_of_c10(*n));
@@ -103,7 +117,8 @@ Result<Attr> coerce_list(const SchemaArg& arg, Attr value) {
     for (const Dim& d : *dims) out.push_back(static_cast<double>(d.value()));
     return Attr(std::move(out));
   }
-  if (std::holds_alternative<std::vector<double>>(value)) return reals ? Result<Attr>(std::move(value)) : Result<Attr>(mismatch(arg, value));
+  if (std::holds_alternative<std::vector<double>>(value))
+    return reals ? Result<Attr>(std::move(value)) : Result<Attr>(mismatch(arg, value));
   // One number stands for the whole list.
   const size_t n = static_cast<size_t>(std::max(arg.list_size, 1));
   if (reals) {
@@ -134,10 +149,12 @@ Result<Attr> coerce(const SchemaArg& arg, Attr value) {
     return std::move(value);
   };
   const bool is_int = std::holds_alternative<Dim>(value), is_bool = std::holds_alternative<bool>(value);
-  const bool is_real = std::holds_alternative<double>(value), is_text = std::holds_alternative<std::string>(value);
+  const bool is_real = std::holds_alternative<double>(value),
+             is_text = std::holds_alternative<std::string>(value);
   switch (arg.type) {
     case ArgType::tensor:
-    case ArgType::number: return keep_if(is_int || is_bool || is_real);
+    case ArgType::number:
+      return keep_if(is_int || is_bool || is_real);
     case ArgType::integer:
       if (is_bool) return Attr(Dim(std::get<bool>(value) ? 1 : 0));
       return keep_if(is_int);
@@ -151,10 +168,14 @@ Result<Attr> coerce(const SchemaArg& arg, Attr value) {
     case ArgType::string:
     case ArgType::layout:
     case ArgType::device:
-    case ArgType::memory_format: return keep_if(is_text);
-    case ArgType::dtype: return keep_if(std::holds_alternative<DType>(value));
-    case ArgType::generator: return unsupported("argument '", arg.name, "' is a random generator");
-    case ArgType::other: break;
+    case ArgType::memory_format:
+      return keep_if(is_text);
+    case ArgType::dtype:
+      return keep_if(std::holds_alternative<DType>(value));
+    case ArgType::generator:
+      return unsupported("argument '", arg.name, "' is a random generator");
+    case ArgType::other:
+      break;
   }
   return value;
 }
@@ -169,10 +190,14 @@ Result<Attr> parse_default(const SchemaArg& arg) {
   std::vector<double> reals;
   for (const std::string_view item_text : split_list(text)) {
     SF_ASSIGN(Attr item, parse_item(arg, item_text));
-    if (const Dim* d = std::get_if<Dim>(&item)) ints.push_back(*d);
-    else if (const bool* b = std::get_if<bool>(&item)) ints.push_back(Dim(*b ? 1 : 0));
-    else if (const double* x = std::get_if<double>(&item)) reals.push_back(*x);
-    else return fail(Code::Internal, "the default ", text, " of argument '", arg.name, "' is not understood");
+    if (const Dim* d = std::get_if<Dim>(&item))
+      ints.push_back(*d);
+    else if (const bool* b = std::get_if<bool>(&item))
+      ints.push_back(Dim(*b ? 1 : 0));
+    else if (const double* x = std::get_if<double>(&item))
+      reals.push_back(*x);
+    else
+      return fail(Code::Internal, "the default ", text, " of argument '", arg.name, "' is not understood");
   }
   if (arg.type == ArgType::real) {
     for (const Dim& d : ints) reals.push_back(static_cast<double>(d.value()));
@@ -188,7 +213,8 @@ void append(CallOperands& call, const std::string& name, const Argument& arg) {
     call.attrs.set(name, arg.attr);
     return;
   }
-  call.attrs.set(name, Operands{static_cast<uint32_t>(call.inputs.size()), static_cast<uint32_t>(arg.tensors.size()), arg.is_list});
+  call.attrs.set(name, Operands{static_cast<uint32_t>(call.inputs.size()),
+                                static_cast<uint32_t>(arg.tensors.size()), arg.is_list});
   call.inputs.insert(call.inputs.end(), arg.tensors.begin(), arg.tensors.end());
 }
 
@@ -199,11 +225,13 @@ Result<std::vector<const Argument*>> assign_slots(const Schema& schema, const Na
     const std::string& name = given[i].first;
     size_t at = i;
     if (!name.empty()) {
-      const auto found = std::find_if(schema.args.begin(), schema.args.end(), [&](const SchemaArg& a) { return a.name == name; });
+      const auto found = std::find_if(schema.args.begin(), schema.args.end(),
+                                      [&](const SchemaArg& a) { return a.name == name; });
       if (found == schema.args.end()) return invalid_model(schema.target, " has no argument '", name, "'");
       at = static_cast<size_t>(found - schema.args.begin());
     }
-    if (at >= slots.size()) return invalid_model(schema.target, " takes ", slots.size(), " arguments, found ", given.size());
+    if (at >= slots.size())
+      return invalid_model(schema.target, " takes ", slots.size(), " arguments, found ", given.size());
     if (slots[at]) return invalid_model("argument '", schema.args[at].name, "' is given twice");
     slots[at] = &given[i].second;
   }
@@ -223,7 +251,8 @@ Result<CallOperands> complete_call(const Schema* schema, NamedArguments given) {
   for (size_t i = 0; i < slots.size(); ++i) {
     const SchemaArg& arg = schema->args[i];
     if (!slots[i]) {
-      if (!arg.has_default && !arg.nullable) return invalid_model("argument '", arg.name, "' of ", schema->target, " is missing");
+      if (!arg.has_default && !arg.nullable)
+        return invalid_model("argument '", arg.name, "' of ", schema->target, " is missing");
       Attr value;
       if (arg.has_default) {
         SF_ASSIGN(value, parse_default(arg));
@@ -233,8 +262,10 @@ Result<CallOperands> complete_call(const Schema* schema, NamedArguments given) {
       if (arg.type != ArgType::tensor && arg.type != ArgType::number)
         return invalid_model("argument '", arg.name, "' is a tensor, expected ", type_name(arg.type));
       Argument value = *slots[i];
-      if (arg.list && arg.type == ArgType::tensor) value.is_list = true;
-      else if (value.is_list) return invalid_model("argument '", arg.name, "' is a list of tensors, expected one");
+      if (arg.list && arg.type == ArgType::tensor)
+        value.is_list = true;
+      else if (value.is_list)
+        return invalid_model("argument '", arg.name, "' is a list of tensors, expected one");
       append(out, arg.name, value);
     } else if (arg.type == ArgType::tensor && arg.list && std::holds_alternative<Dims>(slots[i]->attr) &&
                std::get<Dims>(slots[i]->attr).empty()) {

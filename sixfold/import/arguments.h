@@ -13,7 +13,7 @@ namespace sixfold {
 
 // One argument: tensors (then attr is unused), or a plain value.
 struct Argument {
-  Argument(Attr value) : attr(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Argument(Attr value) : attr(std::move(value)) {}              // NOLINT(google-explicit-constructor)
   Argument(ValueId value) : tensors{value}, is_tensor(true) {}  // NOLINT(google-explicit-constructor)
   static Argument list(std::vector<ValueId> values);
 
@@ -36,8 +36,8 @@ Result<Attr> parse_default(const SchemaArg& arg);
 // A plain value brought to the type of its schema argument: 1 for a float is 1.0, 2 for an int[2] is [2, 2].
 Result<Attr> coerce(const SchemaArg& arg, Attr value);
 
-// given in schema order, with what is missing filled in. An unnamed argument takes the place it stands in. Without a
-// schema (a custom op) the arguments stay as they are.
+// given in schema order, with what is missing filled in. An unnamed argument takes the place it stands in.
+// Without a schema (a custom op) the arguments stay as they are.
 Result<CallOperands> complete_call(const Schema* schema, NamedArguments given);
 
 }  // namespace sixfold

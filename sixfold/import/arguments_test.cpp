@@ -20,10 +20,13 @@ std::string call_text(std::string_view target, NamedArguments given) {
 constexpr ValueId kX{0}, kY{1};
 
 TEST(Arguments, omitted_defaults_are_filled_in_schema_order) {
-  EXPECT_EQ(call_text("aten.add.Tensor", {{"self", kX}, {"other", kY}}), "self=operands(0, 1) other=operands(1, 1) alpha=1");
-  EXPECT_EQ(call_text("aten.max_pool2d.default", {{"self", kX}, {"kernel_size", Attr(Dims{3, 3})}}),
-            "self=operands(0, 1) kernel_size=[3, 3] stride=[] padding=[0, 0] dilation=[1, 1] ceil_mode=false");
-  EXPECT_EQ(call_text("aten.slice.Tensor", {{"self", kX}}), "self=operands(0, 1) dim=0 start=none end=none step=1");
+  EXPECT_EQ(call_text("aten.add.Tensor", {{"self", kX}, {"other", kY}}),
+            "self=operands(0, 1) other=operands(1, 1) alpha=1");
+  EXPECT_EQ(
+      call_text("aten.max_pool2d.default", {{"self", kX}, {"kernel_size", Attr(Dims{3, 3})}}),
+      "self=operands(0, 1) kernel_size=[3, 3] stride=[] padding=[0, 0] dilation=[1, 1] ceil_mode=false");
+  EXPECT_EQ(call_text("aten.slice.Tensor", {{"self", kX}}),
+            "self=operands(0, 1) dim=0 start=none end=none step=1");
   EXPECT_EQ(call_text("aten.gelu.default", {{"self", kX}}), "self=operands(0, 1) approximate=\"none\"");
 }
 
@@ -40,11 +43,13 @@ TEST(Arguments, unnamed_ones_stand_by_position) {
 
 TEST(Arguments, wrong_ones_are_named) {
   EXPECT_EQ(call_text("aten.add.Tensor", {{"self", kX}}), "argument 'other' of aten.add.Tensor is missing");
-  EXPECT_EQ(call_text("aten.relu.default", {{"self", kX}, {"slope", Attr(1.0)}}), "aten.relu.default has no argument 'slope'");
+  EXPECT_EQ(call_text("aten.relu.default", {{"self", kX}, {"slope", Attr(1.0)}}),
+            "aten.relu.default has no argument 'slope'");
   EXPECT_EQ(call_text("aten.relu.default", {{"self", kX}, {"self", kX}}), "argument 'self' is given twice");
   EXPECT_EQ(call_text("aten.permute.default", {{"self", kX}, {"dims", Attr(std::string("no"))}}),
             "argument 'dims' is \"no\", expected a list of an integer");
-  EXPECT_EQ(call_text("aten.permute.default", {{"self", kX}, {"dims", Attr()}}), "argument 'dims' is none, expected a list of an integer");
+  EXPECT_EQ(call_text("aten.permute.default", {{"self", kX}, {"dims", Attr()}}),
+            "argument 'dims' is none, expected a list of an integer");
 }
 
 TEST(Arguments, every_default_of_the_schema_table_is_understood) {
@@ -58,13 +63,16 @@ TEST(Arguments, every_default_of_the_schema_table_is_understood) {
 }
 
 TEST(Functionalize, in_place_ops_have_functional_names) {
-  const auto name = [](const char* target) { return functional_target(*find_schema(target)).value_or("none"); };
+  const auto name = [](const char* target) {
+    return functional_target(*find_schema(target)).value_or("none");
+  };
   EXPECT_EQ(name("aten.add_.Tensor"), "aten.add.Tensor");
   EXPECT_EQ(name("aten.pow_.Scalar"), "aten.pow.Tensor_Scalar");
   EXPECT_EQ(name("aten.__iand__.Tensor"), "aten.__and__.Tensor");
   EXPECT_EQ(name("aten.dropout_.default"), "aten.dropout.default");
   EXPECT_EQ(name("aten.fill_diagonal_.default"), "none");
-  EXPECT_EQ(metadata_target(*find_schema("aten.unsqueeze_.default")).value_or("none"), "aten.unsqueeze.default");
+  EXPECT_EQ(metadata_target(*find_schema("aten.unsqueeze_.default")).value_or("none"),
+            "aten.unsqueeze.default");
 }
 
 TEST(Functionalize, comparison_and_mixed_precision_give_another_dtype_than_self) {

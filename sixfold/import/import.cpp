@@ -12,7 +12,9 @@ namespace {
 // Names in a file may hold anything; a message stays one line.
 Error one_line(Error error) {
   std::string text = error.message();
-  std::replace_if(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; },
+      ' ');
   return Error(error.code(), std::move(text));
 }
 

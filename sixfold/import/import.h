@@ -1,8 +1,8 @@
 // Reads a .pt2 (torch.export.save of torch 2.9 to 2.13) into a functional Graph of ATen calls.
 //
-// Weights stay where they are: constants point into the mapped file and keep it mapped. Defaults are filled in, in-place
-// ops and views are made functional (aliases.h), symbolic integers are expressions over graph.symbols. Nothing in the
-// file is trusted; an error says what is wrong and where.
+// Weights stay where they are: constants point into the mapped file and keep it mapped. Defaults are filled
+// in, in-place ops and views are made functional (aliases.h), symbolic integers are expressions over
+// graph.symbols. Nothing in the file is trusted; an error says what is wrong and where.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,12 @@ struct ImportInfo {
   std::string dialect;  // "TRAINING" as torch.export.export gives it, "ATEN" after run_decompositions
   std::string model;
   uint64_t file_bytes = 0;
-  uint64_t program_bytes = 0;  // its JSON
+  uint64_t program_bytes = 0;       // its JSON
   std::vector<std::string> guards;  // Python expressions that the inputs must satisfy
 };
 
-Result<Graph> import_pt2(const std::string& path, const ImportOptions& options = {}, ImportInfo* info = nullptr);
+Result<Graph> import_pt2(const std::string& path, const ImportOptions& options = {},
+                         ImportInfo* info = nullptr);
 Result<Graph> import_pt2(OwnedBytes file, const ImportOptions& options = {}, ImportInfo* info = nullptr);
 
 }  // namespace sixfold

@@ -67,10 +67,12 @@ TEST(Import, what_is_no_model_says_so) {
 
 TEST(Origin, the_innermost_line_outside_torch_is_the_users) {
   EXPECT_EQ(user_line("File \"/home/me/net.py\", line 12, in forward\n    return self.conv(x)\n"
-                      "  File \"/usr/lib/python3/site-packages/torch/nn/modules/conv.py\", line 554, in forward\n    return F.conv2d()"),
+                      "  File \"/usr/lib/python3/site-packages/torch/nn/modules/conv.py\", line 554, in "
+                      "forward\n    return F.conv2d()"),
             "net.py:12 in forward: return self.conv(x)");
   EXPECT_EQ(user_line("no traceback"), "");
-  EXPECT_EQ(module_path("L__self__,,net.Net;L__self___features_0,features.0,torch.nn.modules.conv.Conv2d"), "features.0");
+  EXPECT_EQ(module_path("L__self__,,net.Net;L__self___features_0,features.0,torch.nn.modules.conv.Conv2d"),
+            "features.0");
   EXPECT_EQ(module_path(""), "");
 }
 

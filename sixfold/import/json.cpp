@@ -10,14 +10,21 @@ constexpr size_t kMaxDepth = 512;
 
 std::string_view kind_of(simdjson::dom::element_type type) {
   switch (type) {
-    case simdjson::dom::element_type::ARRAY: return "a list";
-    case simdjson::dom::element_type::OBJECT: return "an object";
+    case simdjson::dom::element_type::ARRAY:
+      return "a list";
+    case simdjson::dom::element_type::OBJECT:
+      return "an object";
     case simdjson::dom::element_type::INT64:
-    case simdjson::dom::element_type::UINT64: return "an integer";
-    case simdjson::dom::element_type::DOUBLE: return "a number";
-    case simdjson::dom::element_type::STRING: return "a string";
-    case simdjson::dom::element_type::BOOL: return "a boolean";
-    case simdjson::dom::element_type::NULL_VALUE: return "null";
+    case simdjson::dom::element_type::UINT64:
+      return "an integer";
+    case simdjson::dom::element_type::DOUBLE:
+      return "a number";
+    case simdjson::dom::element_type::STRING:
+      return "a string";
+    case simdjson::dom::element_type::BOOL:
+      return "a boolean";
+    case simdjson::dom::element_type::NULL_VALUE:
+      return "null";
   }
   return "nothing";
 }
@@ -35,8 +42,10 @@ std::string Json::path() const {
   std::string out;
   for (size_t i = steps.size(); i-- > 0;) {
     const Step& s = *steps[i];
-    if (s.key.empty()) out += cat("[", s.index, "]");
-    else out += cat(out.empty() ? "" : ".", s.key);
+    if (s.key.empty())
+      out += cat("[", s.index, "]");
+    else
+      out += cat(out.empty() ? "" : ".", s.key);
   }
   return out.empty() ? "the top of the document" : out;
 }
@@ -121,7 +130,8 @@ Result<JsonDocument> JsonDocument::parse(std::span<const std::byte> bytes, std::
     code = out.parser_->parse(padded).get(out.root_);
   }
   if (code == simdjson::DEPTH_ERROR) return invalid_model(name, " nests deeper than ", kMaxDepth, " levels");
-  if (code != simdjson::SUCCESS) return invalid_model(name, " is not valid JSON: ", simdjson::error_message(code));
+  if (code != simdjson::SUCCESS)
+    return invalid_model(name, " is not valid JSON: ", simdjson::error_message(code));
   return out;
 }
 

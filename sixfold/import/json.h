@@ -1,4 +1,5 @@
-// JSON of a .pt2, by simdjson. Every access can fail with the place in the document: "graph_module.graph.nodes[12].target".
+// JSON of a .pt2, by simdjson. Every access can fail with the place in the document:
+// "graph_module.graph.nodes[12].target".
 #pragma once
 
 #include <simdjson.h>

@@ -15,16 +15,26 @@ struct DTypeNumbers {
   std::string_view name;
 };
 constexpr DTypeNumbers kDTypes[] = {
-    {1, 0, DType::u8, "uint8"},          {2, 1, DType::i8, "int8"},
-    {3, 2, DType::i16, "int16"},         {4, 3, DType::i32, "int32"},
-    {5, 4, DType::i64, "int64"},         {6, 5, DType::f16, "float16"},
-    {7, 6, DType::f32, "float32"},       {8, 7, DType::f64, "float64"},
-    {9, 8, DType::none, "complex32"},    {10, 9, DType::none, "complex64"},
-    {11, 10, DType::none, "complex128"}, {12, 11, DType::boolean, "bool"},
-    {13, 15, DType::bf16, "bfloat16"},   {28, 27, DType::u16, "uint16"},
-    {29, 24, DType::none, "float8_e4m3fn"},   {30, 23, DType::none, "float8_e5m2"},
-    {31, 26, DType::none, "float8_e4m3fnuz"}, {32, 25, DType::none, "float8_e5m2fnuz"},
-    {33, 44, DType::none, "float8_e8m0fnu"},  {34, 28, DType::u32, "uint32"},
+    {1, 0, DType::u8, "uint8"},
+    {2, 1, DType::i8, "int8"},
+    {3, 2, DType::i16, "int16"},
+    {4, 3, DType::i32, "int32"},
+    {5, 4, DType::i64, "int64"},
+    {6, 5, DType::f16, "float16"},
+    {7, 6, DType::f32, "float32"},
+    {8, 7, DType::f64, "float64"},
+    {9, 8, DType::none, "complex32"},
+    {10, 9, DType::none, "complex64"},
+    {11, 10, DType::none, "complex128"},
+    {12, 11, DType::boolean, "bool"},
+    {13, 15, DType::bf16, "bfloat16"},
+    {28, 27, DType::u16, "uint16"},
+    {29, 24, DType::none, "float8_e4m3fn"},
+    {30, 23, DType::none, "float8_e5m2"},
+    {31, 26, DType::none, "float8_e4m3fnuz"},
+    {32, 25, DType::none, "float8_e5m2fnuz"},
+    {33, 44, DType::none, "float8_e8m0fnu"},
+    {34, 28, DType::u32, "uint32"},
     {35, 29, DType::u64, "uint64"},
 };
 
@@ -45,7 +55,8 @@ Result<DType> dtype_of_json(const Json& number) {
   SF_ASSIGN(const int64_t n, number.integer());
   for (const DTypeNumbers& row : kDTypes) {
     if (row.json != n) continue;
-    if (row.dtype == DType::none) return unsupported("dtype ", row.name, " is not supported (at ", number.path(), ")");
+    if (row.dtype == DType::none)
+      return unsupported("dtype ", row.name, " is not supported (at ", number.path(), ")");
     return row.dtype;
   }
   return number.bad("dtype ", n, " is unknown");
@@ -102,7 +113,8 @@ Result<TensorMeta> read_tensor_meta(const Json& meta) {
   for (const Dim& d : out.type.dims)
     if (d.is_static() && (d.value() < 0 || d.value() > kMaxExtent))
       return meta.bad("extent ", d, " is outside 0 to ", kMaxExtent);
-  if (is_static(out.type.dims) && numel(static_shape(out.type.dims)) > kMaxBytes / static_cast<int64_t>(size_of(out.type.dtype)))
+  if (is_static(out.type.dims) &&
+      numel(static_shape(out.type.dims)) > kMaxBytes / static_cast<int64_t>(size_of(out.type.dtype)))
     return meta.bad("a tensor ", out.type, " of more than ", kMaxBytes, " bytes");
   return out;
 }

@@ -7,9 +7,11 @@
 namespace sixfold {
 namespace {
 
-// Python arithmetic on sizes, and checks that the exporter added: sizes are expressions here, and hold already.
+// Python arithmetic on sizes, and checks that the exporter added: sizes are expressions here, and hold
+// already.
 bool is_size_arithmetic(std::string_view target) {
-  for (const std::string_view start : {"_operator.", "math.", "torch.sym_", "aten.sym_", "aten._assert_", "aten._check"})
+  for (const std::string_view start :
+       {"_operator.", "math.", "torch.sym_", "aten.sym_", "aten._assert_", "aten._check"})
     if (target.starts_with(start)) return true;
   return false;
 }
@@ -33,8 +35,8 @@ Status NodeReader::read_nodes(Scope& scope, const Json& graph, int depth) {
     Status status = read_node(scope, node, origin, depth);
     if (status.ok()) continue;
     const Origin& o = graph_.origins[origin];
-    return status.take_error().during(cat("importing node ", o.name, " (", o.target, ")",
-                                          o.source.empty() ? "" : cat(" at ", o.source)));
+    return status.take_error().during(
+        cat("importing node ", o.name, " (", o.target, ")", o.source.empty() ? "" : cat(" at ", o.source)));
   }
   return ok_status();
 }
@@ -82,7 +84,8 @@ Result<NodeReader::Outputs> NodeReader::output_names(const Json& node) {
         SF_ASSIGN(const std::string_view name, ValueReader::tensor_name(tensor));
         out.tensors.push_back(name);
       }
-    } else if (tag == "as_sym_int" || tag == "as_sym_bool" || tag == "as_sym_float" || tag == "as_int" || tag == "as_float" || tag == "as_bool") {
+    } else if (tag == "as_sym_int" || tag == "as_sym_bool" || tag == "as_sym_float" || tag == "as_int" ||
+               tag == "as_float" || tag == "as_bool") {
       out.others = true;
     } else {
       return unsupported("an output of kind ", tag, " is not supported, at ", item.path());
@@ -116,12 +119,14 @@ Status NodeReader::read_node(Scope& scope, const Json& node, uint32_t origin, in
     SF_ASSIGN(results, aliases_.add_mutating(*schema, std::move(arguments), places, metas, origin));
   } else {
     SF_ASSIGN(CallOperands call, complete_call(schema, std::move(arguments)));
-    const NodeId id = graph_.add_node(Op::call, target, std::move(call.inputs), std::move(call.attrs), types, origin);
+    const NodeId id =
+        graph_.add_node(Op::call, target, std::move(call.inputs), std::move(call.attrs), types, origin);
     for (size_t i = 0; i < outputs.tensors.size(); ++i)
       graph_.value(graph_.node(id).outputs[i]).name = outputs.tensors[i];
     SF_ASSIGN(results, aliases_.add_results(schema, id, places, metas));
   }
-  for (size_t i = 0; i < results.size() && i < outputs.tensors.size(); ++i) SF_TRY(values_.define(scope, outputs.tensors[i], results[i]));
+  for (size_t i = 0; i < results.size() && i < outputs.tensors.size(); ++i)
+    SF_TRY(values_.define(scope, outputs.tensors[i], results[i]));
   return ok_status();
 }
 
@@ -131,12 +136,13 @@ Status NodeReader::check_output_count(const Schema& schema, size_t count) {
     if (r.list) return ok_status();
     tensors += r.type == ArgType::tensor;
   }
-  if (count > tensors) return invalid_model(schema.target, " gives ", tensors, " tensors, the node has ", count, " outputs");
+  if (count > tensors)
+    return invalid_model(schema.target, " gives ", tensors, " tensors, the node has ", count, " outputs");
   return ok_status();
 }
 
-Status NodeReader::read_arguments(Scope& scope, const Json& node, const Schema* schema, uint32_t origin, NamedArguments& arguments,
-                      Aliases::ArgumentPlaces& all_places) {
+Status NodeReader::read_arguments(Scope& scope, const Json& node, const Schema* schema, uint32_t origin,
+                                  NamedArguments& arguments, Aliases::ArgumentPlaces& all_places) {
   SF_ASSIGN(const Json list, node.get("inputs"));
   SF_ASSIGN(const auto items, list.items());
   for (size_t i = 0; i < items.size(); ++i) {

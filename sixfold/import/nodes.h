@@ -14,7 +14,8 @@ std::string_view without_prefix(std::string_view target);  // "torch.ops.aten.ad
 
 class NodeReader {
  public:
-  NodeReader(Graph& graph, Aliases& aliases, ValueReader& values) : graph_(graph), aliases_(aliases), values_(values) {}
+  NodeReader(Graph& graph, Aliases& aliases, ValueReader& values)
+      : graph_(graph), aliases_(aliases), values_(values) {}
 
   Status read_nodes(Scope& scope, const Json& graph, int depth = 0);
 
@@ -29,10 +30,11 @@ class NodeReader {
   Result<Outputs> output_names(const Json& node);
   Status read_node(Scope& scope, const Json& node, uint32_t origin, int depth);
   Status check_output_count(const Schema& schema, size_t count);
-  Status read_arguments(Scope& scope, const Json& node, const Schema* schema, uint32_t origin, NamedArguments& arguments,
-                        Aliases::ArgumentPlaces& all_places);
+  Status read_arguments(Scope& scope, const Json& node, const Schema* schema, uint32_t origin,
+                        NamedArguments& arguments, Aliases::ArgumentPlaces& all_places);
   // Calls that hold subgraphs (nodes_higher_order.cpp).
-  Status read_higher_order(Scope& scope, const Json& node, const Outputs& outputs, uint32_t origin, int depth);
+  Status read_higher_order(Scope& scope, const Json& node, const Outputs& outputs, uint32_t origin,
+                           int depth);
   Result<Places> read_wrapper(Scope& scope, const Json& node, uint32_t origin, int depth);
   Result<Places> read_cond(Scope& scope, const Json& node, uint32_t origin, int depth);
   Result<Places> inline_graph(const Json& graph, const Places& operands, int depth);

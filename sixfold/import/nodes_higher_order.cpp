@@ -21,13 +21,15 @@ Result<std::vector<Json>> arguments_of(const Json& node) {
 
 }  // namespace
 
-Status NodeReader::read_higher_order(Scope& scope, const Json& node, const Outputs& outputs, uint32_t origin, int depth) {
+Status NodeReader::read_higher_order(Scope& scope, const Json& node, const Outputs& outputs, uint32_t origin,
+                                     int depth) {
   const std::string target = graph_.origins[origin].target;
   const bool is_cond = target == "higher_order.cond";
   if (!is_cond && !target.starts_with("higher_order.wrap_with_autocast") &&
       !target.starts_with("higher_order.wrap_with_set_grad_enabled"))
     return unsupported("the higher-order op ", target, " is not supported");
-  if (depth >= kMaxInlineDepth) return invalid_model("subgraphs nest deeper than ", kMaxInlineDepth, " levels");
+  if (depth >= kMaxInlineDepth)
+    return invalid_model("subgraphs nest deeper than ", kMaxInlineDepth, " levels");
   Places results;
   if (is_cond) {
     SF_ASSIGN(results, read_cond(scope, node, origin, depth));
@@ -35,13 +37,15 @@ Status NodeReader::read_higher_order(Scope& scope, const Json& node, const Outpu
     SF_ASSIGN(results, read_wrapper(scope, node, origin, depth));
   }
   if (results.size() != outputs.tensors.size())
-    return invalid_model("the subgraph gives ", results.size(), " tensors, the node has ", outputs.tensors.size(), " outputs");
+    return invalid_model("the subgraph gives ", results.size(), " tensors, the node has ",
+                         outputs.tensors.size(), " outputs");
   for (size_t i = 0; i < results.size(); ++i) SF_TRY(values_.define(scope, outputs.tensors[i], results[i]));
   return ok_status();
 }
 
 // torch.no_grad() and a disabled autocast wrap a subgraph that can as well stand in its place.
-Result<NodeReader::Places> NodeReader::read_wrapper(Scope& scope, const Json& node, uint32_t origin, int depth) {
+Result<NodeReader::Places> NodeReader::read_wrapper(Scope& scope, const Json& node, uint32_t origin,
+                                                    int depth) {
   const std::string target = graph_.origins[origin].target;
   SF_ASSIGN(const auto arguments, arguments_of(node));
   std::optional<Json> graph;
@@ -72,9 +76,11 @@ Result<NodeReader::Places> NodeReader::read_cond(Scope& scope, const Json& node,
   if (arguments.size() != 4) return invalid_model("cond has ", arguments.size(), " arguments, expected 4");
   Places predicate_place;
   SF_ASSIGN(const Argument predicate, values_.read_argument(scope, arguments[0], origin, predicate_place));
-  if (!predicate.is_tensor || predicate.is_list) return unsupported("cond on a symbolic size is not supported");
+  if (!predicate.is_tensor || predicate.is_list)
+    return unsupported("cond on a symbolic size is not supported");
   ValueId condition = predicate.tensors[0];
-  if (graph_.dtype(condition) != DType::boolean) return invalid_model("cond on a tensor of ", graph_.dtype(condition));
+  if (graph_.dtype(condition) != DType::boolean)
+    return invalid_model("cond on a tensor of ", graph_.dtype(condition));
   if (!graph_.dims(condition).empty()) {
     SF_ASSIGN(condition, aliases_.emit("aten.reshape.default", {{"self", condition}, {"shape", Attr(Dims{})}},
                                        Type{DType::boolean, {}}, origin));
@@ -92,16 +98,19 @@ Result<NodeReader::Places> NodeReader::read_cond(Scope& scope, const Json& node,
   }
   if (aliases_.wrote_before(mark)) return unsupported("a branch of cond changes a tensor in place");
   if (branches[0].size() != branches[1].size())
-    return invalid_model("the branches of cond give ", branches[0].size(), " and ", branches[1].size(), " tensors");
+    return invalid_model("the branches of cond give ", branches[0].size(), " and ", branches[1].size(),
+                         " tensors");
   Places out;
   for (size_t i = 0; i < branches[0].size(); ++i) {
     SF_ASSIGN(const ValueId yes, aliases_.read(branches[0][i], origin));
     SF_ASSIGN(const ValueId no, aliases_.read(branches[1][i], origin));
     const Type type = graph_.type(yes);
     if (type != graph_.type(no))
-      return unsupported("the branches of cond give ", type, " and ", graph_.type(no), ", sixfold needs the same");
+      return unsupported("the branches of cond give ", type, " and ", graph_.type(no),
+                         ", sixfold needs the same");
     SF_ASSIGN(const ValueId chosen,
-              aliases_.emit("aten.where.self", {{"condition", condition}, {"self", yes}, {"other", no}}, type, origin));
+              aliases_.emit("aten.where.self", {{"condition", condition}, {"self", yes}, {"other", no}}, type,
+                            origin));
     out.push_back(aliases_.add(chosen, aliases_.meta(branches[0][i])));
   }
   return out;
@@ -115,7 +124,8 @@ Result<NodeReader::Places> NodeReader::inline_graph(const Json& graph, const Pla
     return graph.bad("the subgraph has ", inputs.size(), " inputs, the node passes ", operands.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     SF_ASSIGN(const auto tagged, inputs[i].tagged());
-    if (tagged.first != "as_tensor" || operands[i] == ValueReader::kNone) return inputs[i].bad("expected a tensor input");
+    if (tagged.first != "as_tensor" || operands[i] == ValueReader::kNone)
+      return inputs[i].bad("expected a tensor input");
     SF_ASSIGN(const std::string_view name, ValueReader::tensor_name(tagged.second));
     SF_TRY(values_.define(scope, name, operands[i]));
   }

@@ -21,13 +21,14 @@ std::string_view trimmed(std::string_view text) {
 }
 
 bool is_torch(std::string_view path) {
-  return path.find("-packages/torch/") != std::string_view::npos || path.find("/torch/nn/") != std::string_view::npos ||
-         path.starts_with('<');
+  return path.find("-packages/torch/") != std::string_view::npos ||
+         path.find("/torch/nn/") != std::string_view::npos || path.starts_with('<');
 }
 
 std::string printable(std::string_view text, size_t limit) {
   std::string out(text.substr(0, limit));
-  std::replace_if(out.begin(), out.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
   return out;
 }
 
@@ -40,7 +41,9 @@ std::string user_line(std::string_view rest) {
     // File "/home/me/model.py", line 12, in forward
     constexpr std::string_view kFile = "File \"", kLine = "\", line ", kIn = ", in ";
     const size_t line_at = line.find(kLine), in_at = line.find(kIn);
-    if (!line.starts_with(kFile) || line_at == std::string_view::npos || in_at == std::string_view::npos || in_at < line_at) continue;
+    if (!line.starts_with(kFile) || line_at == std::string_view::npos || in_at == std::string_view::npos ||
+        in_at < line_at)
+      continue;
     const std::string_view path = line.substr(kFile.size(), line_at - kFile.size());
     const std::string_view number = line.substr(line_at + kLine.size(), in_at - line_at - kLine.size());
     const std::string_view function = line.substr(in_at + kIn.size());
@@ -54,8 +57,8 @@ std::string user_line(std::string_view rest) {
 }
 
 std::string module_path(std::string_view stack) {
-  // Types may hold ';' only inside "<locals>"-like names, never before the last entry's path: take the last entry that
-  // has two commas.
+  // Types may hold ';' only inside "<locals>"-like names, never before the last entry's path: take the last
+  // entry that has two commas.
   std::string_view found;
   while (!stack.empty()) {
     const size_t end = std::min(stack.find(';'), stack.size());

@@ -6,7 +6,8 @@
 
 namespace sixfold {
 
-// The innermost frame of a Python traceback that is not torch's own: "model.py:12 in forward: return self.conv(x)".
+// The innermost frame of a Python traceback that is not torch's own: "model.py:12 in forward: return
+// self.conv(x)".
 std::string user_line(std::string_view stack_trace);
 
 // The path of the last entry of "key,path,type;key,path,type": "features.0.conv".

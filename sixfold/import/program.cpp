@@ -11,7 +11,10 @@ namespace {
 class ProgramImporter {
  public:
   ProgramImporter(const Pt2Archive& archive, bool tracking)
-      : archive_(archive), aliases_(graph_, tracking), values_(archive, graph_, aliases_), nodes_(graph_, aliases_, values_) {}
+      : archive_(archive),
+        aliases_(graph_, tracking),
+        values_(archive, graph_, aliases_),
+        nodes_(graph_, aliases_, values_) {}
 
   Result<Graph> run(const Json& program);
 
@@ -101,7 +104,8 @@ Status ProgramImporter::read_inputs(Scope& scope, const Json& graph, const Json&
     } else if (tag == "parameter" || tag == "buffer" || tag == "tensor_constant") {
       SF_ASSIGN(const std::string_view name, spec_argument(value));
       SF_ASSIGN(const std::string_view tensor, spec_text(value, cat(tag, "_name")));
-      if (!values_.weights.emplace(name, ValueReader::Weight{std::string(tensor), {}}).second) return spec.bad("two inputs are named ", name);
+      if (!values_.weights.emplace(name, ValueReader::Weight{std::string(tensor), {}}).second)
+        return spec.bad("two inputs are named ", name);
     } else {
       return unsupported("the model has an input of kind ", tag, " at ", spec.path());
     }
@@ -156,28 +160,34 @@ Status ProgramImporter::read_output(Scope& scope, const Json& spec, std::string_
       graph_.outputs.push_back({cat("output_", graph_.outputs.size()), kNoValue, *plain});
       return ok_status();
     }
-    if (tagged.first != "as_tensor") return unsupported("an output of kind ", tagged.first, " is not supported");
+    if (tagged.first != "as_tensor")
+      return unsupported("an output of kind ", tagged.first, " is not supported");
     SF_ASSIGN(const std::string_view name, ValueReader::tensor_name(tagged.second));
     SF_ASSIGN(const ValueId id, values_.read_named(scope, name));
     graph_.outputs.push_back({std::string(name), id, {}});
     return ok_status();
   }
   const bool buffer = tag == "buffer_mutation" || tag == "parameter_mutation";
-  if (!buffer && tag != "user_input_mutation") return unsupported("an output of kind ", tag, " is not supported");
+  if (!buffer && tag != "user_input_mutation")
+    return unsupported("an output of kind ", tag, " is not supported");
   SF_ASSIGN(const std::string_view name, spec_argument(value));
   SF_ASSIGN(const ValueId next, values_.read_named(scope, name));
   SF_ASSIGN(const std::string_view written, spec_text(value, tag == "buffer_mutation" ? "buffer_name"
-                                                             : buffer ? "parameter_name" : "user_input_name"));
+                                                             : buffer                 ? "parameter_name"
+                                                                                      : "user_input_name"));
   ValueId state;
   if (buffer) {
-    const auto weight = std::find_if(values_.weights.begin(), values_.weights.end(), [&](const auto& w) { return w.second.name == written; });
+    const auto weight = std::find_if(values_.weights.begin(), values_.weights.end(),
+                                     [&](const auto& w) { return w.second.name == written; });
     if (weight == values_.weights.end()) return spec.bad("no buffer is named ", written);
     SF_TRY(values_.find_place(scope, weight->first));
     state = *weight->second.value;
     graph_.value(state).kind = ValueKind::state;
   } else {
-    const auto leaf = std::find_if(graph_.inputs.begin(), graph_.inputs.end(), [&](const Leaf& l) { return l.name == written; });
-    if (leaf == graph_.inputs.end() || !leaf->value.valid()) return spec.bad("no tensor input is named ", written);
+    const auto leaf = std::find_if(graph_.inputs.begin(), graph_.inputs.end(),
+                                   [&](const Leaf& l) { return l.name == written; });
+    if (leaf == graph_.inputs.end() || !leaf->value.valid())
+      return spec.bad("no tensor input is named ", written);
     state = leaf->value;
   }
   if (graph_.type(state) != graph_.type(next))
@@ -192,7 +202,8 @@ Status ProgramImporter::check_shared_states() {
   for (const auto& [name, weight] : values_.weights)
     if (weight.value) ++uses[archive_.storage_of(weight.name)];
   for (const auto& [name, weight] : values_.weights)
-    if (weight.value && graph_.value(*weight.value).kind == ValueKind::state && uses[archive_.storage_of(weight.name)] > 1)
+    if (weight.value && graph_.value(*weight.value).kind == ValueKind::state &&
+        uses[archive_.storage_of(weight.name)] > 1)
       return unsupported("the model changes ", weight.name, ", which shares its memory with another tensor");
   return ok_status();
 }

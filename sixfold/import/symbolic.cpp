@@ -17,7 +17,7 @@ struct Quotient {
 };
 
 constexpr int kMaxDepth = 48;
-constexpr size_t kMaxText = 8192;      // of the srepr
+constexpr size_t kMaxText = 8192;       // of the srepr
 constexpr size_t kMaxExpression = 512;  // of the Dim: keeps products of sums from exploding
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
@@ -27,7 +27,8 @@ class SreprParser {
   explicit SreprParser(std::string_view text) : text_(text) {}
 
   Result<Dim> parse() {
-    if (text_.size() > kMaxText) return invalid_model("a symbolic size is ", text_.size(), " characters long");
+    if (text_.size() > kMaxText)
+      return invalid_model("a symbolic size is ", text_.size(), " characters long");
     SF_ASSIGN(Quotient out, value(0));
     skip();
     if (at_ != text_.size()) return bad();
@@ -89,8 +90,8 @@ class SreprParser {
     if (!eat('\'')) return bad();
     const std::string_view name = word();
     const size_t close = text_.find(')', at_);
-    if (name.empty() || name.size() > 64 || std::isdigit(static_cast<unsigned char>(name[0])) || at_ >= text_.size() ||
-        text_[at_] != '\'' || close == std::string_view::npos)
+    if (name.empty() || name.size() > 64 || std::isdigit(static_cast<unsigned char>(name[0])) ||
+        at_ >= text_.size() || text_[at_] != '\'' || close == std::string_view::npos)
       return bad();
     at_ = close + 1;
     return Quotient{Dim::symbol(std::string(name)), 1};
@@ -125,7 +126,8 @@ class SreprParser {
       const size_t comma = body.find(", ");
       if (comma == std::string_view::npos) return bad();
       body.remove_prefix(comma + 2);
-      if (std::from_chars(body.data(), body.data() + body.size(), under).ec != std::errc() || under <= 0 || under > kMaxDim)
+      if (std::from_chars(body.data(), body.data() + body.size(), under).ec != std::errc() || under <= 0 ||
+          under > kMaxDim)
         return bad();
     }
     return Quotient{over, under};
@@ -146,11 +148,14 @@ class SreprParser {
       return out;
     };
     const auto is = [&](std::initializer_list<std::string_view> names, size_t count) {
-      return (count == 0 ? !args.empty() : args.size() == count) && std::find(names.begin(), names.end(), name) != names.end();
+      return (count == 0 ? !args.empty() : args.size() == count) &&
+             std::find(names.begin(), names.end(), name) != names.end();
     };
     if (is({"Add"}, 0)) return fold(add);
     if (is({"Mul"}, 0))
-      return fold([](const Quotient& a, const Quotient& b) { return Quotient{a.over * b.over, a.under * b.under}; });
+      return fold([](const Quotient& a, const Quotient& b) {
+        return Quotient{a.over * b.over, a.under * b.under};
+      });
     if (is({"ToFloat", "Identity"}, 1)) return args[0];
     if (is({"floor", "FloorToInt", "TruncToInt", "OpaqueUnaryFn_floor"}, 1))  // sizes are never negative
       return Quotient{floordiv(args[0].over, args[0].under), 1};

@@ -1,4 +1,5 @@
-// Symbolic sizes. torch writes them as sympy's srepr text: "Add(Symbol('s77', positive=True, integer=True), Integer(-1))".
+// Symbolic sizes. torch writes them as sympy's srepr text: "Add(Symbol('s77', positive=True, integer=True),
+// Integer(-1))".
 #pragma once
 
 #include <string_view>

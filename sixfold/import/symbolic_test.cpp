@@ -27,9 +27,12 @@ TEST(Srepr, torchs_own_functions_are_known) {
   EXPECT_EQ(*parse_srepr(cat("FloorDiv(Add(", kS, ", Integer(-1)), Integer(2))")), floordiv(s - 1, 2));
   EXPECT_EQ(*parse_srepr(cat("Mod(", kS, ", Integer(3))")), mod(s, 3));
   EXPECT_EQ(*parse_srepr(cat("Max(Integer(1), ", kS, ")")), max(1, s));
-  EXPECT_EQ(parse_srepr(cat("CeilToInt(IntTrueDiv(", kS, ", Integer(4)))"))->substitute({{"s77", 9}}), Dim(3));
+  EXPECT_EQ(parse_srepr(cat("CeilToInt(IntTrueDiv(", kS, ", Integer(4)))"))->substitute({{"s77", 9}}),
+            Dim(3));
   EXPECT_EQ(*parse_srepr(cat("TruncToInt(Mul(Float('2.0', precision=53), ToFloat(", kS, ")))")), Dim(2) * s);
-  EXPECT_EQ(parse_srepr(cat("FloorToInt(Mul(Float('0.5', precision=53), ToFloat(", kS, ")))"))->substitute({{"s77", 9}}), Dim(4));
+  EXPECT_EQ(parse_srepr(cat("FloorToInt(Mul(Float('0.5', precision=53), ToFloat(", kS, ")))"))
+                ->substitute({{"s77", 9}}),
+            Dim(4));
 }
 
 TEST(Srepr, unknown_functions_are_refused_by_name) {
@@ -39,8 +42,9 @@ TEST(Srepr, unknown_functions_are_refused_by_name) {
 }
 
 TEST(Srepr, text_that_is_no_expression_is_an_error) {
-  for (const char* text : {"", "Add(", "Integer()", "Integer(4", "Integer(99999999999999999999)", "Symbol('')", "Symbol('s", "4", "Add()x",
-                           "Mul(Integer(1),)", "Float('nan', precision=53)", "Rational(1, 0)", "Symbol('0', a=b)"})
+  for (const char* text :
+       {"", "Add(", "Integer()", "Integer(4", "Integer(99999999999999999999)", "Symbol('')", "Symbol('s", "4",
+        "Add()x", "Mul(Integer(1),)", "Float('nan', precision=53)", "Rational(1, 0)", "Symbol('0', a=b)"})
     EXPECT_FALSE(parse_srepr(text).ok()) << text;
 }
 

@@ -44,7 +44,8 @@ Result<Aliases::Place> ValueReader::find_place(Scope& scope, std::string_view na
   const auto found = scope.places.find(name);
   if (found != scope.places.end()) return found->second;
   const auto weight = weights.find(name);
-  if (weight == weights.end() || &scope != top_) return invalid_model("no value is named ", name, " before it is used");
+  if (weight == weights.end() || &scope != top_)
+    return invalid_model("no value is named ", name, " before it is used");
   SF_ASSIGN(const Aliases::Place place, add_weight(scope, name, weight->second));
   SF_TRY(define(scope, name, place));
   return place;
@@ -76,7 +77,8 @@ Result<Dim> ValueReader::sym_int(Scope& scope, const Json& argument) {
   if (found == scope.sym_ints.end()) return argument.bad("no symbolic integer is named ", name);
   SF_ASSIGN(out, read_sym_int(found->second));
   const std::string symbol = unbacked_symbol(out);
-  if (!symbol.empty()) return unsupported("the integer ", name, " = ", out, " depends on data (", symbol, ")");
+  if (!symbol.empty())
+    return unsupported("the integer ", name, " = ", out, " depends on data (", symbol, ")");
   scope.known_ints.emplace(name, out);
   return out;
 }
@@ -89,7 +91,8 @@ Result<Attr> ValueReader::sym_plain(const Scope::Table& table, const Json& argum
     const auto found = table.find(name);
     if (found == table.end()) return argument.bad("no symbolic value is named ", name);
     SF_ASSIGN(tagged, found->second.tagged());
-    if (tagged.first == "as_expr") return unsupported("the value ", name, " depends on a symbolic size or on data");
+    if (tagged.first == "as_expr")
+      return unsupported("the value ", name, " depends on a symbolic size or on data");
   }
   if (tagged.first == "as_float") {
     SF_ASSIGN(const double x, tagged.second.real());
@@ -189,7 +192,9 @@ Result<std::optional<Attr>> ValueReader::enumeration(std::string_view tag, const
   return std::optional<Attr>();
 }
 
-Result<std::optional<std::vector<Aliases::Place>>> ValueReader::tensor_places(Scope& scope, std::string_view tag, const Json& value) {
+Result<std::optional<std::vector<Aliases::Place>>> ValueReader::tensor_places(Scope& scope,
+                                                                              std::string_view tag,
+                                                                              const Json& value) {
   std::vector<Aliases::Place> out;
   const auto add = [&](const Json& tensor) -> Status {
     SF_ASSIGN(const std::string_view name, tensor_name(tensor));
@@ -219,7 +224,8 @@ Result<std::optional<std::vector<Aliases::Place>>> ValueReader::tensor_places(Sc
   return std::optional(std::move(out));
 }
 
-Result<Argument> ValueReader::read_argument(Scope& scope, const Json& json, uint32_t origin, std::vector<Aliases::Place>& places) {
+Result<Argument> ValueReader::read_argument(Scope& scope, const Json& json, uint32_t origin,
+                                            std::vector<Aliases::Place>& places) {
   SF_ASSIGN(const auto tagged, json.tagged());
   const auto& [tag, value] = tagged;
   SF_ASSIGN(auto named, tensor_places(scope, tag, value));

@@ -32,7 +32,7 @@ class ValueReader {
     std::optional<ValueId> value;
   };
   using Weights = std::unordered_map<std::string_view, Weight>;  // by placeholder
-  Weights weights;  // visible in the outermost scope
+  Weights weights;                                               // visible in the outermost scope
 
   static Result<Scope> open_scope(const Json& graph);
   static Result<std::string_view> tensor_name(const Json& tensor);
@@ -44,11 +44,13 @@ class ValueReader {
 
   // The places that a tensor argument names; nothing for other tags. kNone stands for None in a list.
   static constexpr Aliases::Place kNone = UINT32_MAX;
-  Result<std::optional<std::vector<Aliases::Place>>> tensor_places(Scope& scope, std::string_view tag, const Json& value);
+  Result<std::optional<std::vector<Aliases::Place>>> tensor_places(Scope& scope, std::string_view tag,
+                                                                   const Json& value);
   // A number, boolean, text, None or symbolic integer; nothing for other tags.
   Result<std::optional<Attr>> literal(Scope& scope, std::string_view tag, const Json& value);
   // Any argument of a node. Adds the places of its tensors to places.
-  Result<Argument> read_argument(Scope& scope, const Json& json, uint32_t origin, std::vector<Aliases::Place>& places);
+  Result<Argument> read_argument(Scope& scope, const Json& json, uint32_t origin,
+                                 std::vector<Aliases::Place>& places);
 
   void set_top(Scope& scope) { top_ = &scope; }
 

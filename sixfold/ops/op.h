@@ -1,5 +1,5 @@
-// The canonical ops. ops/aten.def is their table; a row names every part of an op, and each library expands only the
-// columns that it owns, so a part not yet written is a link error with the op's name.
+// The canonical ops. ops/aten.def is their table; a row names every part of an op, and each library expands
+// only the columns that it owns, so a part not yet written is a link error with the op's name.
 #pragma once
 
 #include <cstdint>

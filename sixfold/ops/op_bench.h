@@ -7,8 +7,8 @@
 
 namespace sixfold {
 
-inline void bench_op(benchmark::State& state, Op op, const std::vector<Shape>& in, const Shape& out, const Attrs& attrs,
-                     bool channels_last) {
+inline void bench_op(benchmark::State& state, Op op, const std::vector<Shape>& in, const Shape& out,
+                     const Attrs& attrs, bool channels_last) {
   const auto strides = [&](const Shape& shape, bool image) {
     return image && channels_last ? cpu::channels_last_strides(shape) : contiguous_strides(shape);
   };
@@ -25,11 +25,13 @@ inline void bench_op(benchmark::State& state, Op op, const std::vector<Shape>& i
   const Tensor y = Tensor::allocate(DType::f32, out, &bytes);
   auto kernel = cpu::make({op, descs, std::span(&result, 1), attrs});
   if (!kernel.ok()) return state.SkipWithError(kernel.error().message().c_str());
-  const Tensor memory = Tensor::allocate(DType::u8, {static_cast<int64_t>((*kernel)->scratch_bytes())}, &scratch);
+  const Tensor memory =
+      Tensor::allocate(DType::u8, {static_cast<int64_t>((*kernel)->scratch_bytes())}, &scratch);
   cpu::Pool pool(2);
   void* to = bytes;
   for (auto _ : state) {
-    if (!(*kernel)->run({data, std::span(&to, 1), scratch, pool}).ok()) return state.SkipWithError("the kernel failed");
+    if (!(*kernel)->run({data, std::span(&to, 1), scratch, pool}).ok())
+      return state.SkipWithError("the kernel failed");
   }
 }
 

@@ -40,31 +40,36 @@ inline Tensor to_double(const Tensor& x) {
 }
 inline void expect_near(const Tensor& a, const Tensor& b, double tolerance) {
   ASSERT_EQ(a.shape, b.shape);
-  for (int64_t i = 0; i < a.count(); ++i) ASSERT_NEAR(element_real(a, i), element_real(b, i), tolerance) << "element " << i;
+  for (int64_t i = 0; i < a.count(); ++i)
+    ASSERT_NEAR(element_real(a, i), element_real(b, i), tolerance) << "element " << i;
 }
 
 struct RunOptions {
   size_t threads = 2;
-  bool channels_last = false;   // operand 0 and every output of its rank
-  bool skip_output_1 = false;   // as when nobody uses it: the kernel gets no buffer for it
-  bool constant_inputs = false; // all but operand 0 are known when the kernel is made
+  bool channels_last = false;    // operand 0 and every output of its rank
+  bool skip_output_1 = false;    // as when nobody uses it: the kernel gets no buffer for it
+  bool constant_inputs = false;  // all but operand 0 are known when the kernel is made
 };
 
 // A Tensor without dtype is an absent operand.
-inline Result<std::vector<Tensor>> run_op(Op op, const std::vector<Tensor>& in, const Attrs& attrs, RunOptions options = {}) {
+inline Result<std::vector<Tensor>> run_op(Op op, const std::vector<Tensor>& in, const Attrs& attrs,
+                                          RunOptions options = {}) {
   std::vector<Type> in_types;
   for (const Tensor& t : in) in_types.push_back({t.dtype, to_dims(t.shape)});
   SF_ASSIGN(const std::vector<Type> out_types, infer_types(op, in_types, attrs));
 
   const auto strides_of = [&](const Shape& shape, bool image) {
-    return image && options.channels_last && shape.size() >= 3 ? cpu::channels_last_strides(shape) : contiguous_strides(shape);
+    return image && options.channels_last && shape.size() >= 3 ? cpu::channels_last_strides(shape)
+                                                               : contiguous_strides(shape);
   };
   // Moves elements between row-major order and a layout.
-  const auto arrange = [](const Shape& shape, const Shape& strides, size_t size, const std::byte* from, std::byte* to, bool pack) {
+  const auto arrange = [](const Shape& shape, const Shape& strides, size_t size, const std::byte* from,
+                          std::byte* to, bool pack) {
     for (int64_t i = 0, n = numel(shape); i < n; ++i) {
       int64_t rest = i, at = 0;
       for (size_t d = shape.size(); d-- > 0; rest /= shape[d]) at += rest % shape[d] * strides[d];
-      std::memcpy(to + (pack ? at : i) * static_cast<int64_t>(size), from + (pack ? i : at) * static_cast<int64_t>(size), size);
+      std::memcpy(to + (pack ? at : i) * static_cast<int64_t>(size),
+                  from + (pack ? i : at) * static_cast<int64_t>(size), size);
     }
   };
 
@@ -73,7 +78,8 @@ inline Result<std::vector<Tensor>> run_op(Op op, const std::vector<Tensor>& in, 
   std::vector<const void*> in_data;
   for (size_t i = 0; i < in.size(); ++i) {
     const Shape strides = strides_of(in[i].shape, i == 0);
-    in_descs.push_back({in[i].dtype, in[i].shape, strides, options.constant_inputs && i > 0 ? in[i].data : nullptr});
+    in_descs.push_back(
+        {in[i].dtype, in[i].shape, strides, options.constant_inputs && i > 0 ? in[i].data : nullptr});
     in_data.push_back(in[i].data);
     if (i == 0 && options.channels_last) {
       std::byte* bytes = nullptr;
@@ -94,7 +100,8 @@ inline Result<std::vector<Tensor>> run_op(Op op, const std::vector<Tensor>& in, 
   SF_ASSIGN(const auto kernel, cpu::make({op, in_descs, out_descs, attrs}));
   cpu::Pool pool(options.threads);
   std::byte* scratch = nullptr;
-  const Tensor scratch_memory = Tensor::allocate(DType::u8, {static_cast<int64_t>(kernel->scratch_bytes())}, &scratch);
+  const Tensor scratch_memory =
+      Tensor::allocate(DType::u8, {static_cast<int64_t>(kernel->scratch_bytes())}, &scratch);
   SF_TRY(kernel->run({in_data, out_data, scratch, pool}));
   if (options.channels_last) {
     for (size_t i = 0; i < out.size(); ++i) {

@@ -11,20 +11,25 @@ Result<Dims> broadcast(const Dims& a, const Dims& b) {
     const Dim x = i < a.size() ? a[a.size() - 1 - i] : Dim(1);
     const Dim y = i < b.size() ? b[b.size() - 1 - i] : Dim(1);
     Dim& z = out[rank - 1 - i];
-    if (x == Dim(1)) z = y;
-    else if (y == Dim(1) || x == y) z = x;
-    else if (x.is_static() && y.is_static()) return invalid_model("shapes ", a, " and ", b, " do not broadcast");
-    else z = x.is_static() ? x : y.is_static() ? y : x;  // a symbol meeting a number must be that number
+    if (x == Dim(1))
+      z = y;
+    else if (y == Dim(1) || x == y)
+      z = x;
+    else if (x.is_static() && y.is_static())
+      return invalid_model("shapes ", a, " and ", b, " do not broadcast");
+    else
+      z = x.is_static() ? x : y.is_static() ? y : x;  // a symbol meeting a number must be that number
   }
   return out;
 }
 
-Dim window_extent(const Dim& in, int64_t kernel, int64_t stride, int64_t before, int64_t after, int64_t dilation,
-                  bool ceil_mode) {
+Dim window_extent(const Dim& in, int64_t kernel, int64_t stride, int64_t before, int64_t after,
+                  int64_t dilation, bool ceil_mode) {
   const Dim room = in + Dim(before + after - dilation * (kernel - 1) - 1);
   if (!ceil_mode) return floordiv(room, Dim(stride)) + Dim(1);
   Dim out = floordiv(room + Dim(stride - 1), Dim(stride)) + Dim(1);
-  if (out.is_static() && in.is_static() && (out.value() - 1) * stride >= in.value() + before) out = out - Dim(1);
+  if (out.is_static() && in.is_static() && (out.value() - 1) * stride >= in.value() + before)
+    out = out - Dim(1);
   return out;
 }
 

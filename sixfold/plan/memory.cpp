@@ -51,11 +51,13 @@ size_t plan_memory(std::vector<PlanValue>& values) {
   }
   // Several greedy orders; the smallest arena wins, the first of equals.
   std::vector<std::vector<Block>> orders(3, blocks);
-  std::stable_sort(orders[0].begin(), orders[0].end(), [](const Block& a, const Block& b) { return a.bytes > b.bytes; });
+  std::stable_sort(orders[0].begin(), orders[0].end(),
+                   [](const Block& a, const Block& b) { return a.bytes > b.bytes; });
   std::stable_sort(orders[1].begin(), orders[1].end(), [](const Block& a, const Block& b) {
     return a.last - a.first != b.last - b.first ? a.last - a.first > b.last - b.first : a.bytes > b.bytes;
   });
-  std::stable_sort(orders[2].begin(), orders[2].end(), [](const Block& a, const Block& b) { return a.first < b.first; });
+  std::stable_sort(orders[2].begin(), orders[2].end(),
+                   [](const Block& a, const Block& b) { return a.first < b.first; });
   size_t best = SIZE_MAX;
   std::vector<size_t> best_offsets;
   for (const auto& order : orders) {

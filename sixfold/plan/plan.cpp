@@ -47,7 +47,8 @@ class Planner {
     }
     plan_.inputs = program_.inputs;
     for (const Slot out : program_.outputs) plan_.outputs.push_back(in_order(out, Order::row_major));
-    for (const auto& m : program_.mutations) plan_.mutations.push_back({m.state, in_order(m.next, Order::row_major)});
+    for (const auto& m : program_.mutations)
+      plan_.mutations.push_back({m.state, in_order(m.next, Order::row_major)});
     if (!error_.ok()) return error_.take_error();
     assign_memory();
     return std::move(plan_);
@@ -104,7 +105,8 @@ class Planner {
       cpu::Pool pool(1);
       const void* in = desc(s).constant;
       void* result = bytes;
-      if (Status st = (*kernel)->run({std::span(&in, 1), std::span(&result, 1), scratch.data(), pool}); !st.ok()) {
+      if (Status st = (*kernel)->run({std::span(&in, 1), std::span(&result, 1), scratch.data(), pool});
+          !st.ok()) {
         if (error_.ok()) error_ = std::move(st);
         return s;
       }
@@ -119,14 +121,17 @@ class Planner {
   Order order_for(const ProgramStep& step) {
     if (!options_.channels_last || step.outputs.empty()) return Order::row_major;
     switch (layout_of(step.op)) {
-      case Layout::plain: return Order::row_major;
+      case Layout::plain:
+        return Order::row_major;
       case Layout::image: {
         const Slot x = step.inputs[0];
         const size_t rank = desc(x).rank();
         if (rank < 3 || rank > 5) return Order::row_major;
-        if (step.op == Op::convolution) return desc(x).dtype == DType::f32 ? Order::channels_last : Order::row_major;
+        if (step.op == Op::convolution)
+          return desc(x).dtype == DType::f32 ? Order::channels_last : Order::row_major;
         if (step.op == Op::mean && !step.attrs.flag("keepdim")) {
-          // Reduced without keepdim to a lower rank: row-major out of a channels-last operand works when it is [N, C].
+          // Reduced without keepdim to a lower rank: row-major out of a channels-last operand works when it
+          // is [N, C].
           const TensorDesc& out = desc(step.outputs[0]);
           return is_last(x) && out.rank() <= 2 ? Order::channels_last : Order::row_major;
         }
@@ -138,7 +143,8 @@ class Planner {
       case Layout::follow: {
         const Shape& full = desc(step.outputs[0]).shape;
         for (const Slot in : step.inputs)
-          if (in != kNoSlot && desc(in).shape == full && !desc(in).constant && is_last(in)) return Order::channels_last;
+          if (in != kNoSlot && desc(in).shape == full && !desc(in).constant && is_last(in))
+            return Order::channels_last;
         return Order::row_major;
       }
     }
@@ -160,14 +166,17 @@ class Planner {
       if (layout == Layout::image)
         takes_order = i == 0 || step.op == Op::concat || (step.op == Op::convolution && i == 3);
       if (layout == Layout::follow) takes_order = desc(in).shape == desc(step.outputs[0]).shape;
-      // A convolution brings the few channels of an image next to each other faster than a general permute does.
-      const bool as_it_is = step.op == Op::convolution && i == 0 && desc(in).shape[1] <= 4 && cpu::is_row_major(desc(in));
+      // A convolution brings the few channels of an image next to each other faster than a general permute
+      // does.
+      const bool as_it_is =
+          step.op == Op::convolution && i == 0 && desc(in).shape[1] <= 4 && cpu::is_row_major(desc(in));
       inputs.push_back(as_it_is ? in : in_order(in, takes_order ? order : Order::row_major));
     }
     if (!error_.ok()) return std::move(error_);
     for (const Slot out : step.outputs) {
       TensorDesc& d = plan_.values[out].desc;
-      if (order == Order::channels_last && d.rank() >= 3 && d.rank() <= 5 && d.rank() == desc(inputs[0]).rank())
+      if (order == Order::channels_last && d.rank() >= 3 && d.rank() <= 5 &&
+          d.rank() == desc(inputs[0]).rank())
         d.strides = cpu::channels_last_strides(d.shape);
       else if (order == Order::channels_last && layout == Layout::follow)
         d.strides = cpu::channels_last_strides(d.shape);
@@ -242,11 +251,13 @@ class Planner {
     return {};
   }
 
-  // Steps that only rename: reshape of row-major memory, and a permute whose result is laid out as something dense.
+  // Steps that only rename: reshape of row-major memory, and a permute whose result is laid out as something
+  // dense.
   bool alias(const ProgramStep& step) {
     if (step.op != Op::reshape && step.op != Op::permute) return false;
     const Slot in = step.inputs[0], out = step.outputs[0];
-    const bool is_output = std::find(program_.outputs.begin(), program_.outputs.end(), out) != program_.outputs.end();
+    const bool is_output =
+        std::find(program_.outputs.begin(), program_.outputs.end(), out) != program_.outputs.end();
     PlanValue& to = plan_.values[out];
     const PlanValue& from = plan_.values[in];
     Shape strides;
@@ -259,7 +270,8 @@ class Planner {
       result.strides = strides;
       if (cpu::is_row_major(result)) {
         strides = contiguous_strides(result.shape);
-      } else if (!options_.channels_last || is_output || result.rank() != 4 || !cpu::is_channels_last(result)) {
+      } else if (!options_.channels_last || is_output || result.rank() != 4 ||
+                 !cpu::is_channels_last(result)) {
         return false;
       }
     }
@@ -338,6 +350,8 @@ class Planner {
 
 }  // namespace
 
-Result<Plan> make_plan(Program program, const PlanOptions& options) { return Planner(std::move(program), options).plan(); }
+Result<Plan> make_plan(Program program, const PlanOptions& options) {
+  return Planner(std::move(program), options).plan();
+}
 
 }  // namespace sixfold

@@ -1,6 +1,7 @@
 // Plan: a program bound to kernels and memory. Made once; running it allocates nothing.
 //
-//   1. layouts   convolutions want channels-last; elementwise ops follow; the rest is row-major, with reorders between
+//   1. layouts   convolutions want channels-last; elementwise ops follow; the rest is row-major, with
+//   reorders between
 //   2. kernels   one per step; a step that has no half-precision kernel is wrapped in conversions to f32
 //   3. aliases   reshapes, and permutes that only rename axes, cost nothing; elementwise steps work in place
 //   4. memory    lifetimes, then offsets in one arena, largest first, at the lowest place that is free
@@ -22,9 +23,9 @@ struct PlanOptions {
 struct PlanValue {
   cpu::TensorDesc desc;
   ProgramValue::Kind kind = ProgramValue::temporary;
-  Tensor data;             // constant or state
-  Slot buffer = kNoSlot;   // the value whose memory this one shares; itself if none
-  size_t offset = 0;       // in the arena, for temporaries that own memory
+  Tensor data;                // constant or state
+  Slot buffer = kNoSlot;      // the value whose memory this one shares; itself if none
+  size_t offset = 0;          // in the arena, for temporaries that own memory
   int first = -1, last = -1;  // steps that write and last read the buffer
 };
 
@@ -40,7 +41,7 @@ struct Plan {
   std::vector<PlanStep> steps;
   std::vector<Slot> inputs, outputs;
   std::vector<Program::Mutation> mutations;
-  size_t arena_bytes = 0;    // scratch included
+  size_t arena_bytes = 0;  // scratch included
   size_t scratch_offset = 0;
 };
 

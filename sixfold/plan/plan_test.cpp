@@ -36,7 +36,8 @@ TEST(PlanMemory, no_two_live_values_share_a_byte) {
       for (size_t k = 0; k < i; ++k) {
         const PlanValue& b = values[k];
         const bool together = a.first <= b.last && b.first <= a.last;
-        const bool overlap = a.offset < b.offset + b.desc.size_bytes() && b.offset < a.offset + a.desc.size_bytes();
+        const bool overlap =
+            a.offset < b.offset + b.desc.size_bytes() && b.offset < a.offset + a.desc.size_bytes();
         ASSERT_FALSE(together && overlap) << "values " << i << " and " << k;
       }
     }

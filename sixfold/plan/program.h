@@ -1,4 +1,5 @@
-// A flat program: values and steps in order, static shapes. What a compiler's graph and a loaded file both become.
+// A flat program: values and steps in order, static shapes. What a compiler's graph and a loaded file both
+// become.
 #pragma once
 
 #include <cstdint>

@@ -81,7 +81,9 @@ int64_t Call::integer(std::string_view name) {
   fail(Code::Unsupported, "argument ", name, " is ", d, ", and this op needs a number");
   return 0;
 }
-int64_t Call::integer_or(std::string_view name, int64_t otherwise) { return is_none(name) ? otherwise : integer(name); }
+int64_t Call::integer_or(std::string_view name, int64_t otherwise) {
+  return is_none(name) ? otherwise : integer(name);
+}
 
 Dims Call::dims(std::string_view name) {
   const Attr* a = attr(name);
@@ -127,7 +129,9 @@ double Call::real(std::string_view name) {
   fail(Code::InvalidModel, "argument ", name, " is not a number");
   return 0.0;
 }
-double Call::real_or(std::string_view name, double otherwise) { return is_none(name) ? otherwise : real(name); }
+double Call::real_or(std::string_view name, double otherwise) {
+  return is_none(name) ? otherwise : real(name);
+}
 
 std::vector<double> Call::reals(std::string_view name) {
   const Attr* a = attr(name);
@@ -186,7 +190,8 @@ ValueId Call::tensor_or_scalar(std::string_view name, DType dtype) {
   if (const double* x = a ? std::get_if<double>(a) : nullptr) return patch.scalar(*x, dtype);
   const Dim d = dim(name);
   // A symbolic number is a value only once shapes are known.
-  if (!d.is_static()) fail(Code::Unsupported, "argument ", name, " is ", d, ", and computing with it needs a static shape");
+  if (!d.is_static())
+    fail(Code::Unsupported, "argument ", name, " is ", d, ", and computing with it needs a static shape");
   return patch.scalar(d.value_or(0), dtype);
 }
 
@@ -198,7 +203,8 @@ bool Call::is_real_number(std::string_view name) const {
 ValueId Call::to(ValueId x, DType dtype) {
   if (!x.valid() || dtype_of(x) == dtype) return x;
   if (const Tensor* t = patch.constant_data(x); t && t->shape.empty()) {
-    return is_float(t->dtype) ? patch.scalar(element_real(*t, 0), dtype) : patch.scalar(element_integer(*t, 0), dtype);
+    return is_float(t->dtype) ? patch.scalar(element_real(*t, 0), dtype)
+                              : patch.scalar(element_integer(*t, 0), dtype);
   }
   return op(Op::to, {x}, {{"dtype", dtype}});
 }
@@ -268,8 +274,10 @@ Match Call::results(const std::vector<ValueId>& values) {
   if (values.size() != node_.outputs.size())
     return invalid_model("the file gives it ", node_.outputs.size(), " outputs, the op has ", values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i].valid()) patch.replace(node_.outputs[i], values[i]);
-    else if (graph_.is_used(node_.outputs[i])) return sixfold::unsupported("output ", i, " of this op is not computed");
+    if (values[i].valid())
+      patch.replace(node_.outputs[i], values[i]);
+    else if (graph_.is_used(node_.outputs[i]))
+      return sixfold::unsupported("output ", i, " of this op is not computed");
   }
   return std::move(patch);
 }

@@ -64,7 +64,9 @@ inline Expr logical_not(const Expr& x) { return x.apply(Op::logical_not); }
 inline Expr pow(const Expr& x, double p) { return x.apply(Op::pow, x.number(p)); }
 inline Expr minimum(const Expr& a, const Expr& b) { return a.apply(Op::minimum, b); }
 inline Expr maximum(const Expr& a, const Expr& b) { return a.apply(Op::maximum, b); }
-inline Expr at_least(const Expr& x, double min) { return x.apply(Op::clamp, {{"min", min}, {"max", Attr()}}); }
+inline Expr at_least(const Expr& x, double min) {
+  return x.apply(Op::clamp, {{"min", min}, {"max", Attr()}});
+}
 inline Expr where(const Expr& condition, const Expr& a, const Expr& b) {
   return {a.call(), a.call().op(Op::where, {condition, a, b})};
 }
@@ -73,8 +75,12 @@ inline Expr where(const Expr& condition, double a, const Expr& b) { return where
 inline Expr reduce(Op op, const Expr& x, const Shape& dims, bool keepdim = false) {
   return x.apply(op, {{"dims", to_dims(dims)}, {"keepdim", keepdim}});
 }
-inline Expr sum(const Expr& x, const Shape& dims, bool keepdim = false) { return reduce(Op::sum, x, dims, keepdim); }
-inline Expr mean(const Expr& x, const Shape& dims, bool keepdim = false) { return reduce(Op::mean, x, dims, keepdim); }
+inline Expr sum(const Expr& x, const Shape& dims, bool keepdim = false) {
+  return reduce(Op::sum, x, dims, keepdim);
+}
+inline Expr mean(const Expr& x, const Shape& dims, bool keepdim = false) {
+  return reduce(Op::mean, x, dims, keepdim);
+}
 inline Expr var(const Expr& x, const Shape& dims, double correction, bool keepdim = false) {
   return x.apply(Op::var, {{"dims", to_dims(dims)}, {"keepdim", keepdim}, {"correction", correction}});
 }

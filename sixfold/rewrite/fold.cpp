@@ -4,7 +4,8 @@
 namespace sixfold {
 namespace {
 
-// A result much larger than what it is made from stays a computation: an expanded scalar must not fill the file.
+// A result much larger than what it is made from stays a computation: an expanded scalar must not fill the
+// file.
 constexpr int64_t kMaxGrownBytes = 16 << 20;
 
 }  // namespace
@@ -13,7 +14,8 @@ constexpr int64_t kMaxGrownBytes = 16 << 20;
 //
 // Computed by the CPU engine, so the result has the bits that running it would give.
 Match fold_constants(const Graph& graph, const Node& node) {
-  if (node.op == Op::call || node.op == Op::rand || node.op == Op::randn) return no_match("not a pure function");
+  if (node.op == Op::call || node.op == Op::rand || node.op == Op::randn)
+    return no_match("not a pure function");
   std::vector<Tensor> inputs;
   int64_t bytes_in = 0;
   for (const ValueId v : node.inputs) {
@@ -34,7 +36,8 @@ Match fold_constants(const Graph& graph, const Node& node) {
   auto results = evaluate(node.op, inputs, node.attrs);
   if (!results.ok()) return no_match("the CPU engine does not compute it");
   Patch patch(graph, node);
-  for (size_t i = 0; i < node.outputs.size(); ++i) patch.replace(node.outputs[i], patch.constant(std::move((*results)[i])));
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    patch.replace(node.outputs[i], patch.constant(std::move((*results)[i])));
   return patch;
 }
 

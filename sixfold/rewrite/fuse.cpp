@@ -25,13 +25,16 @@ Tensor from_doubles(const std::vector<double>& values, DType dtype, Shape shape)
   std::byte* bytes = nullptr;
   Tensor out = Tensor::allocate(dtype, std::move(shape), &bytes);
   for (size_t i = 0; i < values.size(); ++i) {
-    if (dtype == DType::f64) reinterpret_cast<double*>(bytes)[i] = values[i];
-    else reinterpret_cast<float*>(bytes)[i] = static_cast<float>(values[i]);
+    if (dtype == DType::f64)
+      reinterpret_cast<double*>(bytes)[i] = values[i];
+    else
+      reinterpret_cast<float*>(bytes)[i] = static_cast<float>(values[i]);
   }
   return out;
 }
 
-// v with its last dimensions and without those of extent 1 is [n]: one number per channel at `axis` from the end.
+// v with its last dimensions and without those of extent 1 is [n]: one number per channel at `axis` from the
+// end.
 bool is_per_channel(const Dims& dims, size_t axis_from_end, const Dim& n) {
   if (dims.size() < axis_from_end) return false;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -43,11 +46,12 @@ bool is_per_channel(const Dims& dims, size_t axis_from_end, const Dim& n) {
 
 }  // namespace
 
-// batch_norm(conv(x, w, b), gamma, beta, mean, var)  ->  conv(x, w, b, scale s, shift beta - mean * s), s = gamma / sqrt(var + eps)
+// batch_norm(conv(x, w, b), gamma, beta, mean, var)  ->  conv(x, w, b, scale s, shift beta - mean * s), s =
+// gamma / sqrt(var + eps)
 //
-// For the CPU engine: the sum is rounded as eager torch rounds it, then scaled while it is in the cache. Folding the scale
-// into the weights (fold_batch_norm) is as accurate but rounds elsewhere, and a deep net with a hundred norms ends up
-// 1.4 times as far from torch's numbers.
+// For the CPU engine: the sum is rounded as eager torch rounds it, then scaled while it is in the cache.
+// Folding the scale into the weights (fold_batch_norm) is as accurate but rounds elsewhere, and a deep net
+// with a hundred norms ends up 1.4 times as far from torch's numbers.
 Match fuse_batch_norm(const Graph& graph, const Node& norm) {
   if (norm.op != Op::batch_norm) return no_match("not a batch_norm");
   const Node* product = open_product(graph, norm.input(0));
@@ -73,12 +77,15 @@ Match fuse_batch_norm(const Graph& graph, const Node& norm) {
   Patch patch(graph, norm);
   const ValueId s = patch.constant(from_doubles(scale, DType::f32, {channels}));
   const ValueId t = patch.constant(from_doubles(shift, DType::f32, {channels}));
-  patch.replace(norm.output(), patch.add(Op::convolution, {product->input(0), product->input(1), product->input(2), kNoValue, s, t},
-                                         product->attrs));
+  patch.replace(
+      norm.output(),
+      patch.add(Op::convolution, {product->input(0), product->input(1), product->input(2), kNoValue, s, t},
+                product->attrs));
   return patch;
 }
 
-// batch_norm(conv(x, w, b), gamma, beta, mean, var)  ->  conv(x, w * s, (b - mean) * s + beta), s = gamma / sqrt(var + eps)
+// batch_norm(conv(x, w, b), gamma, beta, mean, var)  ->  conv(x, w * s, (b - mean) * s + beta), s = gamma /
+// sqrt(var + eps)
 //
 // The same for linear of rank 2. Weights change by rounding only: products are formed in double.
 Match fold_batch_norm(const Graph& graph, const Node& norm) {
@@ -88,7 +95,8 @@ Match fold_batch_norm(const Graph& graph, const Node& norm) {
   if (is_present(*product, 3) || is_present(*product, 4)) return no_match("it has a residual or a norm");
   const DType dtype = graph.dtype(norm.output());
   if (dtype != DType::f32 && dtype != DType::f64) return no_match("halves would round twice");
-  if (product->op == Op::linear && graph.dims(norm.output()).size() != 2) return no_match("channels are not the last axis");
+  if (product->op == Op::linear && graph.dims(norm.output()).size() != 2)
+    return no_match("channels are not the last axis");
 
   const Tensor* w = graph.constant(product->input(1));
   if (!w) return no_match("weights are not constant");
@@ -124,7 +132,8 @@ Match fold_batch_norm(const Graph& graph, const Node& norm) {
   Patch patch(graph, norm);
   const ValueId new_weights = patch.constant(from_doubles(weights, dtype, flat.shape));
   const ValueId new_bias = patch.constant(from_doubles(bias, dtype, {channels}));
-  patch.replace(norm.output(), patch.add(product->op, {product->input(0), new_weights, new_bias}, product->attrs));
+  patch.replace(norm.output(),
+                patch.add(product->op, {product->input(0), new_weights, new_bias}, product->attrs));
   return patch;
 }
 
@@ -141,8 +150,10 @@ Match fuse_bias(const Graph& graph, const Node& add) {
     const Dim& channels = out[out.size() - axis_from_end];
     if (!is_per_channel(graph.dims(b), axis_from_end, channels)) continue;
     Patch patch(graph, add);
-    const ValueId bias = graph.dims(b).size() == 1 ? b : patch.add(Op::reshape, {b}, {{"shape", Dims{channels}}});
-    patch.replace(add.output(), patch.add(product->op, {product->input(0), product->input(1), bias}, product->attrs));
+    const ValueId bias =
+        graph.dims(b).size() == 1 ? b : patch.add(Op::reshape, {b}, {{"shape", Dims{channels}}});
+    patch.replace(add.output(),
+                  patch.add(product->op, {product->input(0), product->input(1), bias}, product->attrs));
     return patch;
   }
   return no_match("no side is a product without bias, with a number per channel on the other side");
@@ -180,8 +191,10 @@ Match fuse_activation(const Graph& graph, const Node& unary) {
     case Op::gelu:
     case Op::elu:
     case Op::leaky_relu:
-    case Op::softplus: break;
-    default: return no_match("not an activation");
+    case Op::softplus:
+      break;
+    default:
+      return no_match("not an activation");
   }
   const DType dtype = graph.dtype(unary.output());
   if (dtype != DType::f32 && !is_half(dtype)) return no_match("only f32 kernels take an activation");

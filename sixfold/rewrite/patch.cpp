@@ -36,7 +36,9 @@ ValueId Patch::constant(Tensor data) {
   return id;
 }
 
-void Patch::replace(ValueId old_value, ValueId new_value) { replacements_.emplace_back(old_value, new_value); }
+void Patch::replace(ValueId old_value, ValueId new_value) {
+  replacements_.emplace_back(old_value, new_value);
+}
 
 const Type& Patch::type(ValueId id) const {
   if (id.valid() && id.index >= graph_->value_count()) return values_[id.index - graph_->value_count()].type;

@@ -1,7 +1,8 @@
 // A Patch is what a rule wants to change: new nodes, and values of the graph to replace by others.
 //
-// Rules are pure functions (graph, node) -> Match. They build the patch against a const graph; the driver applies it,
-// checks that every replacement keeps the value's type, and records the rule's name on the new nodes.
+// Rules are pure functions (graph, node) -> Match. They build the patch against a const graph; the driver
+// applies it, checks that every replacement keeps the value's type, and records the rule's name on the new
+// nodes.
 #pragma once
 
 #include <string>
@@ -18,8 +19,9 @@ class Patch {
 
   const Graph& graph() const { return *graph_; }
 
-  // A new canonical node with one output (or its first output). Types are inferred at once; after a first failure all
-  // calls do nothing and status() has the error, so that a rule may build a long chain and look once.
+  // A new canonical node with one output (or its first output). Types are inferred at once; after a first
+  // failure all calls do nothing and status() has the error, so that a rule may build a long chain and look
+  // once.
   ValueId add(Op op, std::vector<ValueId> inputs, Attrs attrs = {});
   std::vector<ValueId> add_all(Op op, std::vector<ValueId> inputs, Attrs attrs = {});
 

@@ -12,7 +12,10 @@ struct Stage {
 
 const std::vector<Stage>& canonical_stages() {
   static const std::vector<Stage> stages = {
-      {"simplify", {{"drop_identity", drop_identity}, {"merge_reshapes", merge_reshapes}, {"merge_permutes", merge_permutes}}},
+      {"simplify",
+       {{"drop_identity", drop_identity},
+        {"merge_reshapes", merge_reshapes},
+        {"merge_permutes", merge_permutes}}},
       {"fold", {{"fold_constants", fold_constants}}},
       {"norms", {{"fold_batch_norm", fold_batch_norm}}},
   };
@@ -31,7 +34,8 @@ const std::vector<Stage>& cpu_stages() {
 
 Status run_stages(Rewriter& rewriter, const std::vector<Stage>& stages) {
   for (const Stage& stage : stages)
-    if (Status s = rewriter.apply(stage.rules); !s.ok()) return s.take_error().during(cat("running stage ", stage.name));
+    if (Status s = rewriter.apply(stage.rules); !s.ok())
+      return s.take_error().during(cat("running stage ", stage.name));
   return {};
 }
 

@@ -10,7 +10,8 @@ Status Rewriter::apply_patch(Patch& patch, NodeId anchor, std::string_view rule)
     const Type& had = graph_.type(old_value);
     const Type& has = patch.type(new_value);
     if (had.dtype != has.dtype || !equivalent(had.dims, has.dims))
-      return invalid_model("the file says output ", graph_.value(old_value).output_index, " is ", had, " but its op gives ", has);
+      return invalid_model("the file says output ", graph_.value(old_value).output_index, " is ", had,
+                           " but its op gives ", has);
   }
   const uint32_t base = static_cast<uint32_t>(graph_.value_count());
   assert(patch.graph_ == &graph_);
@@ -25,19 +26,24 @@ Status Rewriter::apply_patch(Patch& patch, NodeId anchor, std::string_view rule)
 
   // Patch ids count up from the graph's; constants and node outputs take their real ids here.
   std::vector<ValueId> real(patch.values_.size());
-  const auto resolve = [&](ValueId id) { return id.valid() && id.index >= base ? real[id.index - base] : id; };
+  const auto resolve = [&](ValueId id) {
+    return id.valid() && id.index >= base ? real[id.index - base] : id;
+  };
   for (size_t i = 0; i < patch.values_.size(); ++i)
     if (patch.values_[i].is_constant) real[i] = graph_.add_constant("", std::move(patch.values_[i].constant));
   for (Patch::NewNode& n : patch.nodes_) {
     for (ValueId& in : n.inputs) in = resolve(in);
     std::vector<Type> types;
     for (const ValueId out : n.outputs) types.push_back(patch.values_[out.index - base].type);
-    const NodeId id = graph_.add_node(n.op, "", std::move(n.inputs), std::move(n.attrs), types, origin, anchor);
-    for (size_t i = 0; i < n.outputs.size(); ++i) real[n.outputs[i].index - base] = graph_.node(id).outputs[i];
+    const NodeId id =
+        graph_.add_node(n.op, "", std::move(n.inputs), std::move(n.attrs), types, origin, anchor);
+    for (size_t i = 0; i < n.outputs.size(); ++i)
+      real[n.outputs[i].index - base] = graph_.node(id).outputs[i];
   }
   for (const auto& [old_value, new_value] : patch.replacements_) {
     const ValueId with = resolve(new_value);
-    // The name and encoding belong to the value that the model knows; its type is the file's spelling of symbols.
+    // The name and encoding belong to the value that the model knows; its type is the file's spelling of
+    // symbols.
     Value& to = graph_.value(with);
     const Value& from = graph_.value(old_value);
     if (to.name.empty()) to.name = from.name;
@@ -70,9 +76,12 @@ Status Rewriter::canonicalize() {
     Call call(graph_, node);
     Match match = rule->apply(call);
     Status status;
-    if (auto* patch = std::get_if<Patch>(&match)) status = apply_patch(*patch, id, node.target);
-    else if (auto* error = std::get_if<Error>(&match)) status = std::move(*error);
-    else status = fail(Code::Internal, "its rule did not match: ", std::get<NoMatch>(match).reason);
+    if (auto* patch = std::get_if<Patch>(&match))
+      status = apply_patch(*patch, id, node.target);
+    else if (auto* error = std::get_if<Error>(&match))
+      status = std::move(*error);
+    else
+      status = fail(Code::Internal, "its rule did not match: ", std::get<NoMatch>(match).reason);
     if (!status.ok()) {
       if (status.error().code() != Code::Unsupported)
         return status.take_error().during(cat("reading ", describe(graph_, node)));
@@ -85,8 +94,9 @@ Status Rewriter::canonicalize() {
     const Unsupported& u = unsupported_[0];
     std::string more;
     if (unsupported_.size() > 1) more = cat(" (and ", unsupported_.size() - 1, " more nodes)");
-    return sixfold::unsupported("node ", u.node, " (", u.target, ")", u.source.empty() ? "" : cat(" at ", u.source),
-                       " is not supported: ", u.reason, more);
+    return sixfold::unsupported("node ", u.node, " (", u.target, ")",
+                                u.source.empty() ? "" : cat(" at ", u.source),
+                                " is not supported: ", u.reason, more);
   }
   graph_.remove_dead();
   return verify(graph_);
@@ -102,10 +112,13 @@ Status Rewriter::apply(std::span<const Rule> rules) {
         Match match = rule.apply(graph_, graph_.node(id));
         if (std::holds_alternative<NoMatch>(match)) continue;
         Status status;
-        if (auto* patch = std::get_if<Patch>(&match)) status = apply_patch(*patch, id, rule.name);
-        else status = std::move(std::get<Error>(match));
+        if (auto* patch = std::get_if<Patch>(&match))
+          status = apply_patch(*patch, id, rule.name);
+        else
+          status = std::move(std::get<Error>(match));
         if (!status.ok())
-          return status.take_error().during(cat("applying ", rule.name, " to ", describe(graph_, graph_.node(id))));
+          return status.take_error().during(
+              cat("applying ", rule.name, " to ", describe(graph_, graph_.node(id))));
         changed = true;
       }
       graph_.remove_dead();

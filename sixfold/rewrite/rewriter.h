@@ -1,7 +1,7 @@
 // The driver of rules: walks the graph, applies what matches, checks each patch, and keeps a log.
 //
-// A patch is applied only if every value it replaces keeps its dtype and shape: a rule that would change a type, or a
-// file whose metadata disagrees with what its ops compute, is an error that names the node.
+// A patch is applied only if every value it replaces keeps its dtype and shape: a rule that would change a
+// type, or a file whose metadata disagrees with what its ops compute, is an error that names the node.
 #pragma once
 
 #include <set>
@@ -30,10 +30,11 @@ struct Unsupported {
 
 class Rewriter {
  public:
-  explicit Rewriter(Graph& graph, RewriteOptions options = {}) : graph_(graph), options_(std::move(options)) {}
+  explicit Rewriter(Graph& graph, RewriteOptions options = {})
+      : graph_(graph), options_(std::move(options)) {}
 
-  // Every call becomes canonical ops (ops/*/aten.cpp). All that cannot are collected; one or more is an error that
-  // names the first and counts the rest.
+  // Every call becomes canonical ops (ops/*/aten.cpp). All that cannot are collected; one or more is an error
+  // that names the first and counts the rest.
   Status canonicalize();
   const std::vector<Unsupported>& unsupported() const { return unsupported_; }
 
@@ -43,7 +44,9 @@ class Rewriter {
   const std::vector<Applied>& log() const { return log_; }
 
  private:
-  bool allowed(std::string_view rule) const { return log_.size() < options_.stop_after && !options_.disabled.contains(rule); }
+  bool allowed(std::string_view rule) const {
+    return log_.size() < options_.stop_after && !options_.disabled.contains(rule);
+  }
   Status apply_patch(Patch& patch, NodeId anchor, std::string_view rule);
 
   Graph& graph_;

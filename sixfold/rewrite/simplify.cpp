@@ -2,7 +2,8 @@
 
 namespace sixfold {
 
-// reshape to its own shape, expand to its own shape, permute by 0, 1, ..., to its own dtype, a slice or pad of nothing  ->  x
+// reshape to its own shape, expand to its own shape, permute by 0, 1, ..., to its own dtype, a slice or pad
+// of nothing  ->  x
 Match drop_identity(const Graph& graph, const Node& node) {
   switch (node.op) {
     case Op::reshape:
@@ -10,18 +11,20 @@ Match drop_identity(const Graph& graph, const Node& node) {
     case Op::to:
     case Op::slice:
     case Op::pad:
-    case Op::repeat: break;
+    case Op::repeat:
+      break;
     case Op::permute: {
       const Shape dims = node.attrs.ints("dims");
       for (size_t i = 0; i < dims.size(); ++i)
         if (dims[i] != static_cast<int64_t>(i)) return no_match("it moves an axis");
       break;
     }
-    default: return no_match("not an op that can be an identity");
+    default:
+      return no_match("not an op that can be an identity");
   }
   if (!(graph.type(node.input(0)) == graph.type(node.output()))) return no_match("it changes the type");
-  // Equal shapes make each of these ops the identity: a slice or pad that keeps every extent moves nothing, except a
-  // pad that crops one end and extends the other, which canonicalization splits.
+  // Equal shapes make each of these ops the identity: a slice or pad that keeps every extent moves nothing,
+  // except a pad that crops one end and extends the other, which canonicalization splits.
   Patch patch(graph, node);
   patch.replace(node.output(), node.input(0));
   return patch;

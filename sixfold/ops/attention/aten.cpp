@@ -1,6 +1,7 @@
+#include "sixfold/ops/aten.h"
+
 #include <cmath>
 
-#include "sixfold/ops/aten.h"
 #include "sixfold/ops/shapes.h"
 
 namespace sixfold::aten {
@@ -20,7 +21,8 @@ ValueId attend(Call& call, std::string_view mask_name, std::string_view causal_n
   const bool causal = call.flag(causal_name);
   if (!call.patch.status().ok()) return kNoValue;
   if (call.rank(q) < 2 || call.rank(k) < 2 || call.rank(v) < 2) {
-    call.fail(Code::InvalidModel, "query, key and value are ", call.type(q), ", ", call.type(k), " and ", call.type(v));
+    call.fail(Code::InvalidModel, "query, key and value are ", call.type(q), ", ", call.type(k), " and ",
+              call.type(v));
     return kNoValue;
   }
   const Dims out_shape = [&] {
@@ -80,7 +82,8 @@ Match sdpa_with_bias(Call& call) { return first_result(call, "attn_bias", "is_ca
 Match sdpa_without_mask(Call& call) { return first_result(call, "", "is_causal"); }
 
 Match fast_path(Call& call) {
-  return call.unsupported("the fused transformer fast path is not exported by torch.export; export the module without it");
+  return call.unsupported(
+      "the fused transformer fast path is not exported by torch.export; export the module without it");
 }
 
 constexpr AtenRule kRules[] = {

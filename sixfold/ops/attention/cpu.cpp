@@ -1,7 +1,7 @@
 // Scaled dot product attention: softmax(scale * q k^T + mask) v, head by head.
 //
-// A task takes a block of query rows of one head and walks the keys in chunks that stay in the cache. The softmax is
-// carried along (running maximum and sum per row), so that long sequences need no score matrix.
+// A task takes a block of query rows of one head and walks the keys in chunks that stay in the cache. The
+// softmax is carried along (running maximum and sum per row), so that long sequences need no score matrix.
 #include <dnnl.h>
 
 #include <cmath>
@@ -25,18 +25,18 @@ constexpr int64_t kGemmRows = 4;   // fewer rows than this are faster one by one
 constexpr int64_t kMaxSlots = 16;  // tasks that have scratch of their own
 
 struct Plan {
-  int64_t batch = 1;                 // all axes before the heads
+  int64_t batch = 1;  // all axes before the heads
   int64_t heads = 1, kv_heads = 1;
-  int64_t queries = 0, keys = 0;     // L, S
+  int64_t queries = 0, keys = 0;       // L, S
   int64_t width = 0, value_width = 0;  // E, Ev
   bool causal = false;
   float scale = 1.0f;
   double scale_f64 = 1.0;
   DType mask_dtype = DType::none;
-  std::vector<int64_t> mask_offset;  // of head b * heads + h
+  std::vector<int64_t> mask_offset;       // of head b * heads + h
   int64_t mask_row = 0, mask_column = 0;  // strides
   int64_t block = kMaxRows;
-  int64_t blocks = 0;                // per head
+  int64_t blocks = 0;  // per head
 };
 
 struct Place {
@@ -46,24 +46,32 @@ struct Place {
 Place place(const Plan& plan, int64_t task) {
   const int64_t head = task / plan.blocks, first = task % plan.blocks * plan.block;
   const int64_t b = head / plan.heads, h = head % plan.heads;
-  return {head, b * plan.kv_heads + h / (plan.heads / plan.kv_heads), first, std::min(plan.block, plan.queries - first)};
+  return {head, b * plan.kv_heads + h / (plan.heads / plan.kv_heads), first,
+          std::min(plan.block, plan.queries - first)};
 }
 
 // Applies the masks to scores of one row for keys [key, key + count).
-void mask_scores(const Plan& plan, const void* mask, int64_t head, int64_t row, int64_t key, int64_t count, float* scores) {
+void mask_scores(const Plan& plan, const void* mask, int64_t head, int64_t row, int64_t key, int64_t count,
+                 float* scores) {
   if (plan.mask_dtype != DType::none) {
-    const int64_t at = plan.mask_offset[static_cast<size_t>(head)] + row * plan.mask_row + key * plan.mask_column;
+    const int64_t at =
+        plan.mask_offset[static_cast<size_t>(head)] + row * plan.mask_row + key * plan.mask_column;
     const bool* allowed = static_cast<const bool*>(mask) + at;
     const float* bias = static_cast<const float*>(mask) + at;
     if (plan.mask_dtype == DType::boolean) {
-      if (plan.mask_column) mask_row(scores, allowed, count);
-      else if (!*allowed) std::fill(scores, scores + count, kLowest);
+      if (plan.mask_column)
+        mask_row(scores, allowed, count);
+      else if (!*allowed)
+        std::fill(scores, scores + count, kLowest);
     } else {
-      if (plan.mask_column) add_row(scores, bias, count);
-      else for (int64_t i = 0; i < count; ++i) scores[i] += *bias;
+      if (plan.mask_column)
+        add_row(scores, bias, count);
+      else
+        for (int64_t i = 0; i < count; ++i) scores[i] += *bias;
     }
   }
-  if (plan.causal && row + 1 < key + count) std::fill(scores + std::max<int64_t>(row + 1 - key, 0), scores + count, kLowest);
+  if (plan.causal && row + 1 < key + count)
+    std::fill(scores + std::max<int64_t>(row + 1 - key, 0), scores + count, kLowest);
 }
 
 void attend_block(const Plan& plan, const Place& at, const Buffers& buffers, float* scores) {
@@ -82,7 +90,8 @@ void attend_block(const Plan& plan, const Place& at, const Buffers& buffers, flo
   for (int64_t key = 0; key < keys; key += kChunk) {
     const int64_t count = std::min(kChunk, keys - key);
     if (by_row) {
-      for (int64_t r = 0; r < at.rows; ++r) dot_rows(q + r * E, k + key * E, count, E, plan.scale, scores + r * count);
+      for (int64_t r = 0; r < at.rows; ++r)
+        dot_rows(q + r * E, k + key * E, count, E, plan.scale, scores + r * count);
     } else {
       dnnl_sgemm('N', 'T', at.rows, count, E, plan.scale, q, E, k + key * E, E, 0.0f, scores, count);
     }
@@ -102,20 +111,25 @@ void attend_block(const Plan& plan, const Place& at, const Buffers& buffers, flo
       best[r] = now;
     }
     if (by_row) {
-      for (int64_t r = 0; r < at.rows; ++r) mix_row(scores + r * count, v + key * Ev, count, Ev, key > 0, out + r * Ev);
+      for (int64_t r = 0; r < at.rows; ++r)
+        mix_row(scores + r * count, v + key * Ev, count, Ev, key > 0, out + r * Ev);
     } else {
-      dnnl_sgemm('N', 'N', at.rows, Ev, count, 1.0f, scores, count, v + key * Ev, Ev, key > 0 ? 1.0f : 0.0f, out, Ev);
+      dnnl_sgemm('N', 'N', at.rows, Ev, count, 1.0f, scores, count, v + key * Ev, Ev, key > 0 ? 1.0f : 0.0f,
+                 out, Ev);
     }
   }
   for (int64_t r = 0; r < at.rows; ++r) {
     float* row = out + r * Ev;
-    if (keys == 0 || best[r] == kLowest) std::fill(row, row + Ev, 0.0f);
-    else affine_row(row, row, Ev, 0.0f, 1.0f / sum[r], 0.0f);
+    if (keys == 0 || best[r] == kLowest)
+      std::fill(row, row + Ev, 0.0f);
+    else
+      affine_row(row, row, Ev, 0.0f, 1.0f / sum[r], 0.0f);
   }
 }
 
 // The definition, in double.
-void attend_row_f64(const Plan& plan, const Buffers& buffers, int64_t head, int64_t kv_head, int64_t row, double* scores) {
+void attend_row_f64(const Plan& plan, const Buffers& buffers, int64_t head, int64_t kv_head, int64_t row,
+                    double* scores) {
   const int64_t E = plan.width, Ev = plan.value_width, S = plan.keys;
   const double* q = buffers.input<double>(0) + (head * plan.queries + row) * E;
   const double* k = buffers.input<double>(1) + kv_head * S * E;
@@ -128,9 +142,12 @@ void attend_row_f64(const Plan& plan, const Buffers& buffers, int64_t head, int6
     for (int64_t e = 0; e < E; ++e) dot += q[e] * k[s * E + e];
     dot *= plan.scale_f64;
     if (plan.mask_dtype != DType::none) {
-      const int64_t at = plan.mask_offset[static_cast<size_t>(head)] + row * plan.mask_row + s * plan.mask_column;
-      if (plan.mask_dtype == DType::boolean) dot = buffers.input<bool>(3)[at] ? dot : lowest;
-      else dot += buffers.input<double>(3)[at];
+      const int64_t at =
+          plan.mask_offset[static_cast<size_t>(head)] + row * plan.mask_row + s * plan.mask_column;
+      if (plan.mask_dtype == DType::boolean)
+        dot = buffers.input<bool>(3)[at] ? dot : lowest;
+      else
+        dot += buffers.input<double>(3)[at];
     }
     if (plan.causal && s > row) dot = lowest;
     scores[s] = dot;
@@ -193,7 +210,8 @@ KernelResult sdpa(const KernelCall& call) {
     return make_kernel(
         [plan = std::move(plan)](const Buffers& buffers) {
           for (int64_t head = 0; head < plan.batch * plan.heads; ++head) {
-            const int64_t kv_head = head / plan.heads * plan.kv_heads + head % plan.heads / (plan.heads / plan.kv_heads);
+            const int64_t kv_head =
+                head / plan.heads * plan.kv_heads + head % plan.heads / (plan.heads / plan.kv_heads);
             for (int64_t row = 0; row < plan.queries; ++row)
               attend_row_f64(plan, buffers, head, kv_head, row, reinterpret_cast<double*>(buffers.scratch));
           }
@@ -203,12 +221,14 @@ KernelResult sdpa(const KernelCall& call) {
   }
   const int64_t tasks = plan.batch * plan.heads * plan.blocks;
   const int64_t slots = std::min(tasks, kMaxSlots);
-  const int64_t slot_floats = (std::min(plan.block, plan.queries) * std::min(kChunk, plan.keys) + 15) / 16 * 16;
+  const int64_t slot_floats =
+      (std::min(plan.block, plan.queries) * std::min(kChunk, plan.keys) + 15) / 16 * 16;
   const KernelTraits traits{.scratch_bytes = static_cast<size_t>(slots * slot_floats) * sizeof(float)};
   return make_kernel(
       [plan = std::move(plan), tasks, slots, slot_floats](const Buffers& buffers) {
         buffers.pool.for_each(static_cast<size_t>(slots), [&](size_t slot) {
-          float* scores = reinterpret_cast<float*>(buffers.scratch) + static_cast<int64_t>(slot) * slot_floats;
+          float* scores =
+              reinterpret_cast<float*>(buffers.scratch) + static_cast<int64_t>(slot) * slot_floats;
           for (auto task = static_cast<int64_t>(slot); task < tasks; task += slots)
             attend_block(plan, place(plan, task), buffers, scores);
         });

@@ -85,7 +85,9 @@ void mix_row(const float* p, const float* v, int64_t count, int64_t width, bool 
 void mask_row(float* scores, const bool* allowed, int64_t count) {
   HWY_DYNAMIC_DISPATCH(MaskRow)(scores, allowed, count);
 }
-void add_row(float* scores, const float* bias, int64_t count) { HWY_DYNAMIC_DISPATCH(AddRow)(scores, bias, count); }
+void add_row(float* scores, const float* bias, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(AddRow)(scores, bias, count);
+}
 
 }  // namespace sixfold::cpu::attention
 #endif

@@ -125,7 +125,8 @@ Window implementation_window(Call& call, size_t n) {
 Match implementation(Call& call) {
   const ValueId w = call.tensor("weight");
   const size_t n = spatial_axes(call, w);
-  return convolve(call, call.tensor("self"), w, call.optional_tensor("bias"), n, implementation_window(call, n));
+  return convolve(call, call.tensor("self"), w, call.optional_tensor("bias"), n,
+                  implementation_window(call, n));
 }
 Match implementation_transposed(Call& call) {
   const ValueId w = call.tensor("weight");
@@ -141,7 +142,8 @@ Match implementation_depthwise(Call& call) {
   if (!call.patch.status().ok()) return std::move(call.patch);
   const size_t channel = call.rank(x) == static_cast<int64_t>(n) + 1 ? 0 : 1;
   if (call.rank(x) <= static_cast<int64_t>(channel)) return invalid_model("convolution of ", call.type(x));
-  if (!call.dims_of(x)[channel].is_static()) return call.unsupported("a depthwise convolution needs static channels");
+  if (!call.dims_of(x)[channel].is_static())
+    return call.unsupported("a depthwise convolution needs static channels");
   window.groups = call.dims_of(x)[channel].value();
   return convolve(call, x, w, call.optional_tensor("bias"), n, std::move(window));
 }
@@ -151,7 +153,8 @@ Match conv_tbc(Call& call) {
   const ValueId x = call.tensor("self"), w = call.tensor("weight"), b = call.tensor("bias");
   const int64_t pad = call.integer("pad");
   if (!call.patch.status().ok()) return std::move(call.patch);
-  if (call.rank(x) != 3 || call.rank(w) != 3) return invalid_model("conv_tbc of ", call.type(x), " with ", call.type(w));
+  if (call.rank(x) != 3 || call.rank(w) != 3)
+    return invalid_model("conv_tbc of ", call.type(x), " with ", call.type(w));
   const ValueId y = call.op(Op::convolution, {call.permute(x, {1, 2, 0}), call.permute(w, {2, 1, 0}), b},
                             {{"stride", Dims{1}},
                              {"padding", Dims{pad}},

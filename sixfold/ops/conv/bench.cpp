@@ -7,14 +7,18 @@ namespace sixfold {
 namespace {
 
 void convolution(benchmark::State& state) {
-  const int64_t c = state.range(0), h = state.range(1), o = state.range(2), k = state.range(3), s = state.range(4);
+  const int64_t c = state.range(0), h = state.range(1), o = state.range(2), k = state.range(3),
+                s = state.range(4);
   const int64_t groups = state.range(5), p = k / 2, out = (h + 2 * p - k) / s + 1;
-  const Attrs attrs{{"stride", Dims{s, s}},  {"padding", Dims{p, p}},   {"padding_end", Dims{p, p}},
-                    {"dilation", Dims{1, 1}}, {"groups", Dim(groups)},   {"transposed", false},
+  const Attrs attrs{{"stride", Dims{s, s}},         {"padding", Dims{p, p}},
+                    {"padding_end", Dims{p, p}},    {"dilation", Dims{1, 1}},
+                    {"groups", Dim(groups)},        {"transposed", false},
                     {"output_padding", Dims{0, 0}}, {"activation", std::string("relu")}};
-  bench_op(state, Op::convolution, {{1, c, h, h}, {o, c / groups, k, k}, {o}}, {1, o, out, out}, attrs, /*channels_last=*/true);
-  state.counters["GFLOPS"] = benchmark::Counter(2e-9 * static_cast<double>(out * out * o * (c / groups) * k * k),
-                                                benchmark::Counter::kIsIterationInvariantRate);
+  bench_op(state, Op::convolution, {{1, c, h, h}, {o, c / groups, k, k}, {o}}, {1, o, out, out}, attrs,
+           /*channels_last=*/true);
+  state.counters["GFLOPS"] =
+      benchmark::Counter(2e-9 * static_cast<double>(out * out * o * (c / groups) * k * k),
+                         benchmark::Counter::kIsIterationInvariantRate);
 }
 BENCHMARK(convolution)
     ->ArgNames({"c", "h", "o", "k", "s", "g"})

@@ -12,11 +12,12 @@ struct ConvShape {
   Shape kernel, stride, padding, padding_end, dilation;
   bool transposed = false;
 
-  int64_t in_points() const { return numel(in); }    // per image
+  int64_t in_points() const { return numel(in); }  // per image
   int64_t out_points() const { return numel(out); }
   int64_t multiplications() const {
-    return batch * (transposed ? in_points() * in_channels * (out_channels / groups)
-                               : out_points() * out_channels * (in_channels / groups)) *
+    return batch *
+           (transposed ? in_points() * in_channels * (out_channels / groups)
+                       : out_points() * out_channels * (in_channels / groups)) *
            numel(kernel);
   }
   // Each output point reads its input point alone: a matrix product over points.
@@ -28,20 +29,21 @@ struct ConvCall {
   ConvShape shape;
   bool row_major_in = false, row_major_out = false, row_major_residual = false;  // else channels-last
   bool bias = false, residual = false;
-  bool norm = false;  // scale and shift
+  bool norm = false;               // scale and shift
   const float* weights = nullptr;  // row-major, as ops/aten.def has them; null: they come with each run
   UnaryF32 activation;             // over each task's results while they are in the cache
 };
 
-// f32 by oneDNN: channels-last inside, split over images, rows and output channels. Unsupported where oneDNN has no
-// fast code. Operands of the kernel: x, weights, bias, residual, scale, shift.
+// f32 by oneDNN: channels-last inside, split over images, rows and output channels. Unsupported where oneDNN
+// has no fast code. Operands of the kernel: x, weights, bias, residual, scale, shift.
 KernelResult make_blocked_conv(const ConvCall& call);
 
 // Any dtype, from the definition.
 KernelResult make_plain_conv(const KernelCall& call, const ConvShape& shape);
 
 // Transposes of images: [batch][channels][points] <-> [batch][points][channels].
-void to_channels_last(Pool& pool, const float* in, float* out, int64_t batch, int64_t channels, int64_t points);
+void to_channels_last(Pool& pool, const float* in, float* out, int64_t batch, int64_t channels,
+                      int64_t points);
 void to_row_major(Pool& pool, const float* in, float* out, int64_t batch, int64_t channels, int64_t points);
 
 }  // namespace sixfold::cpu

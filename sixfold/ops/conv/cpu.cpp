@@ -30,7 +30,8 @@ ConvShape conv_shape(const KernelCall& call) {
 constexpr int64_t kTile = 32;  // two 32 x 32 float tiles fit the first-level cache
 
 // out[c][r] = in[r][c]
-void transpose(const float* in, float* out, int64_t rows, int64_t columns, int64_t row_begin, int64_t row_end) {
+void transpose(const float* in, float* out, int64_t rows, int64_t columns, int64_t row_begin,
+               int64_t row_end) {
   for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
     const int64_t c1 = std::min(c0 + kTile, columns);
     for (int64_t r0 = row_begin; r0 < row_end; r0 += kTile) {
@@ -64,7 +65,8 @@ void interleave(const float* in, float* out, int64_t points, int64_t begin, int6
     for (int64_t c = 0; c < Channels; ++c) out[p * Channels + c] = in[c * points + p];
 }
 
-void to_channels_last(Pool& pool, const float* in, float* out, int64_t batch, int64_t channels, int64_t points) {
+void to_channels_last(Pool& pool, const float* in, float* out, int64_t batch, int64_t channels,
+                      int64_t points) {
   const int64_t size = channels <= 4 ? 8192 : 512, blocks = (points + size - 1) / size;
   pool.for_each(static_cast<size_t>(batch * blocks), [&](size_t i) {
     const int64_t image = static_cast<int64_t>(i) / blocks, begin = static_cast<int64_t>(i) % blocks * size;
@@ -72,11 +74,16 @@ void to_channels_last(Pool& pool, const float* in, float* out, int64_t batch, in
     const float* from = in + image * channels * points;
     float* to = out + image * channels * points;
     switch (channels) {
-      case 1: return interleave<1>(from, to, points, begin, end);
-      case 2: return interleave<2>(from, to, points, begin, end);
-      case 3: return interleave<3>(from, to, points, begin, end);
-      case 4: return interleave<4>(from, to, points, begin, end);
-      default: break;
+      case 1:
+        return interleave<1>(from, to, points, begin, end);
+      case 2:
+        return interleave<2>(from, to, points, begin, end);
+      case 3:
+        return interleave<3>(from, to, points, begin, end);
+      case 4:
+        return interleave<4>(from, to, points, begin, end);
+      default:
+        break;
     }
     for (int64_t p0 = begin; p0 < end; p0 += kTile) {
       const int64_t p1 = std::min(p0 + kTile, end);
@@ -105,8 +112,8 @@ KernelResult convolution(const KernelCall& call) {
   conv.row_major_residual = conv.residual && !is_channels_last(call.in[3]);
   conv.weights = static_cast<const float*>(w.constant);
   SF_ASSIGN(conv.activation, activation_f32(call.attrs));
-  if (shape.is_pointwise() && !conv.residual && !conv.norm && shape.batch * shape.in_points() <= kSkinnyRows && !conv.row_major_in &&
-      !conv.row_major_out) {
+  if (shape.is_pointwise() && !conv.residual && !conv.norm &&
+      shape.batch * shape.in_points() <= kSkinnyRows && !conv.row_major_in && !conv.row_major_out) {
     return make_skinny_linear({.rows = shape.batch * shape.in_points(),
                                .inner = shape.in_channels,
                                .columns = shape.out_channels,

@@ -1,9 +1,9 @@
 // f32 convolution by oneDNN, channels-last inside.
 //
-// The output is cut into images x blocks of rows x blocks of channels; each cut is one primitive call on one thread.
-// A block of rows is a smaller convolution: it reads its rows and their halo, and only the first and last block see
-// the padding, so that a handful of primitives serves all tasks. A block of channels writes to a dense tile, which is
-// then copied into place: oneDNN's fast code takes no strided output.
+// The output is cut into images x blocks of rows x blocks of channels; each cut is one primitive call on one
+// thread. A block of rows is a smaller convolution: it reads its rows and their halo, and only the first and
+// last block see the padding, so that a handful of primitives serves all tasks. A block of channels writes to
+// a dense tile, which is then copied into place: oneDNN's fast code takes no strided output.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -51,29 +51,33 @@ struct Split {
   int64_t rows = 1, channels = 1;  // how many blocks
 };
 
-constexpr int64_t kLeastPoints = 28;      // of a block of rows: fewer leave the matrix unit idle
-constexpr int64_t kLeastChannels = 64;    // of a block of channels
-constexpr int64_t kTaskWork = 1 << 20;    // multiplications worth a task, about 15 us
+constexpr int64_t kLeastPoints = 28;    // of a block of rows: fewer leave the matrix unit idle
+constexpr int64_t kLeastChannels = 64;  // of a block of channels
+constexpr int64_t kTaskWork = 1 << 20;  // multiplications worth a task, about 15 us
 constexpr int64_t kMostTasks = 16;
 
 Split choose_split(const ConvShape& s) {
   const bool depthwise = s.groups > 1 && s.in_channels == s.groups;
   // A depthwise multiplication costs about four times one of a dense convolution: it is bound by memory.
   const int64_t work = s.multiplications() * (depthwise ? 4 : 1);
-  const int64_t wanted = std::clamp<int64_t>(work / kTaskWork / std::max<int64_t>(s.batch, 1), 1,
-                                             std::max<int64_t>(kMostTasks / std::max<int64_t>(s.batch, 1), 1));
-  const int64_t rows = s.transposed ? 1 : s.out[0], row_points = s.out_points() / std::max<int64_t>(s.out[0], 1);
+  const int64_t wanted =
+      std::clamp<int64_t>(work / kTaskWork / std::max<int64_t>(s.batch, 1), 1,
+                          std::max<int64_t>(kMostTasks / std::max<int64_t>(s.batch, 1), 1));
+  const int64_t rows = s.transposed ? 1 : s.out[0],
+                row_points = s.out_points() / std::max<int64_t>(s.out[0], 1);
   const int64_t padding = *std::max_element(s.padding.begin(), s.padding.end());
   Split split;
   const auto split_rows = [&] {
-    while (split.rows * split.channels * 2 <= wanted && rows / (split.rows * 2) * row_points >= kLeastPoints &&
-           rows / (split.rows * 2) > padding && (rows / (split.rows * 2) >= 3 || rows % (split.rows * 2) == 0)) {
+    while (split.rows * split.channels * 2 <= wanted &&
+           rows / (split.rows * 2) * row_points >= kLeastPoints && rows / (split.rows * 2) > padding &&
+           (rows / (split.rows * 2) >= 3 || rows % (split.rows * 2) == 0)) {
       split.rows *= 2;
     }
   };
   const auto split_channels = [&] {
     if (s.groups > 1) return;
-    while (split.rows * split.channels * 2 <= wanted && s.out_channels / (split.channels * 2) >= kLeastChannels) {
+    while (split.rows * split.channels * 2 <= wanted &&
+           s.out_channels / (split.channels * 2) >= kLeastChannels) {
       split.channels *= 2;
     }
   };
@@ -107,7 +111,8 @@ class BlockedConv final : public Kernel {
   struct Affine {
     const float *bias, *scale, *shift;  // by output channel, or null
   };
-  void run_task(Task& task, const float* src, const Affine& affine, const float* residual, float* dst, std::byte* scratch);
+  void run_task(Task& task, const float* src, const Affine& affine, const float* residual, float* dst,
+                std::byte* scratch);
 
   ConvCall call_;
   ConvShape shape_;  // call_.shape, with the points of a pointwise convolution as one row axis
@@ -144,16 +149,18 @@ Result<Primitive> BlockedConv::create(const Variant& v) {
   if (call_.residual && !call_.norm) ops.sum();  // a norm comes before the residual
   if (s.transposed) {
     dnnl_deconvolution_desc_t desc;
-    if (dnnl_dilated_deconvolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_deconvolution_direct, &src, &weights,
-                                                     call_.bias ? &bias : nullptr, &dst, s.stride.data(), dilation.data(),
-                                                     before.data(), after.data()) != dnnl_success)
+    if (dnnl_dilated_deconvolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_deconvolution_direct,
+                                                     &src, &weights, call_.bias ? &bias : nullptr, &dst,
+                                                     s.stride.data(), dilation.data(), before.data(),
+                                                     after.data()) != dnnl_success)
       return unsupported("oneDNN does not describe this transposed convolution");
     return Primitive::create(&desc, ops);
   }
   dnnl_convolution_desc_t desc;
-  if (dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_convolution_direct, &src, &weights,
-                                                 call_.bias ? &bias : nullptr, &dst, s.stride.data(), dilation.data(),
-                                                 before.data(), after.data()) != dnnl_success)
+  if (dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_convolution_direct, &src,
+                                                 &weights, call_.bias ? &bias : nullptr, &dst,
+                                                 s.stride.data(), dilation.data(), before.data(),
+                                                 after.data()) != dnnl_success)
     return unsupported("oneDNN does not describe this convolution");
   return Primitive::create(&desc, ops);
 }
@@ -176,10 +183,13 @@ Result<size_t> BlockedConv::packed(int64_t first, int64_t channels, const dnnl_m
     if (p.first == first && p.channels == channels && dnnl_memory_desc_equal(&p.desc, &desc)) return i;
   }
   const ConvShape& s = shape_;
-  const int64_t taps = numel(s.kernel), group_in = s.in_channels / s.groups, group_out = s.out_channels / s.groups;
+  const int64_t taps = numel(s.kernel), group_in = s.in_channels / s.groups,
+                group_out = s.out_channels / s.groups;
   Shape dims{channels / s.groups, group_in}, strides;
-  if (s.transposed) strides = {taps, group_out * taps};
-  else strides = {group_in * taps, taps};
+  if (s.transposed)
+    strides = {taps, group_out * taps};
+  else
+    strides = {group_in * taps, taps};
   if (s.groups > 1) {
     dims.insert(dims.begin(), s.groups);
     strides.insert(strides.begin(), group_in * group_out * taps);
@@ -216,7 +226,8 @@ int64_t edge(int64_t i, int64_t n, int64_t extent, int64_t unit = 1) {
 
 Status BlockedConv::add_tasks() {
   const ConvShape& s = shape_;
-  const int64_t in_row = s.in_points() / s.in[0] * s.in_channels, out_row = s.out_points() / s.out[0] * s.out_channels;
+  const int64_t in_row = s.in_points() / s.in[0] * s.in_channels,
+                out_row = s.out_points() / s.out[0] * s.out_channels;
   for (int64_t image = 0; image < s.batch; ++image) {
     for (int64_t c = 0; c < split_.channels; ++c) {
       for (int64_t r = 0; r < split_.rows; ++r) {
@@ -244,7 +255,8 @@ Status BlockedConv::add_tasks() {
         task.first_channel = channel;
         task.points = (last - first) * (s.out_points() / s.out[0]);
         task.scratch_offset = reserve(primitive.scratch_bytes());
-        if (split_.channels > 1) task.tile_offset = reserve(static_cast<size_t>(task.points * channels) * sizeof(float));
+        if (split_.channels > 1)
+          task.tile_offset = reserve(static_cast<size_t>(task.points * channels) * sizeof(float));
         task.src_memory = Memory(primitive.desc(dnnl_query_src_md));
         task.dst_memory = Memory(primitive.desc(dnnl_query_dst_md));
         task.scratch_memory = Memory(primitive.desc(dnnl_query_scratchpad_md));
@@ -276,20 +288,23 @@ KernelResult BlockedConv::make(const ConvCall& call) {
   kernel->split_ = choose_split(s);
 
   if (call.row_major_in) {
-    kernel->src_offset_ = kernel->reserve(static_cast<size_t>(s.batch * s.in_points() * s.in_channels) * sizeof(float));
+    kernel->src_offset_ =
+        kernel->reserve(static_cast<size_t>(s.batch * s.in_points() * s.in_channels) * sizeof(float));
   }
   if (call.row_major_out) {
-    kernel->dst_offset_ = kernel->reserve(static_cast<size_t>(s.batch * s.out_points() * s.out_channels) * sizeof(float));
+    kernel->dst_offset_ =
+        kernel->reserve(static_cast<size_t>(s.batch * s.out_points() * s.out_channels) * sizeof(float));
   }
   if (call.row_major_residual && call.norm) {
-    kernel->residual_offset_ = kernel->reserve(static_cast<size_t>(s.batch * s.out_points() * s.out_channels) * sizeof(float));
+    kernel->residual_offset_ =
+        kernel->reserve(static_cast<size_t>(s.batch * s.out_points() * s.out_channels) * sizeof(float));
   }
   SF_TRY(kernel->add_tasks());
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
-void BlockedConv::run_task(Task& task, const float* src, const Affine& affine, const float* residual, float* dst,
-                           std::byte* scratch) {
+void BlockedConv::run_task(Task& task, const float* src, const Affine& affine, const float* residual,
+                           float* dst, std::byte* scratch) {
   const Variant& v = variants_[task.variant];
   const int64_t channels = v.channels, row = shape_.out_channels;
   const bool tiled = split_.channels > 1;
@@ -297,7 +312,8 @@ void BlockedConv::run_task(Task& task, const float* src, const Affine& affine, c
   float* result = tiled ? reinterpret_cast<float*>(scratch + task.tile_offset) : out;
   if (residual && !call_.norm) {  // oneDNN adds to what is there
     const float* from = residual + task.dst;
-    if (!tiled && from != result) std::memcpy(result, from, static_cast<size_t>(task.points * channels) * sizeof(float));
+    if (!tiled && from != result)
+      std::memcpy(result, from, static_cast<size_t>(task.points * channels) * sizeof(float));
     if (tiled) {
       for (int64_t p = 0; p < task.points; ++p)
         std::memcpy(result + p * channels, from + p * row, static_cast<size_t>(channels) * sizeof(float));
@@ -310,8 +326,9 @@ void BlockedConv::run_task(Task& task, const float* src, const Affine& affine, c
   v.primitive.execute(task.args);
   if (call_.norm) {
     for (int64_t p = 0; p < task.points; ++p)
-      scale_row_f32(result + p * channels, affine.scale + task.first_channel, affine.shift + task.first_channel,
-                    residual ? residual + task.dst + p * row : nullptr, static_cast<size_t>(channels));
+      scale_row_f32(result + p * channels, affine.scale + task.first_channel,
+                    affine.shift + task.first_channel, residual ? residual + task.dst + p * row : nullptr,
+                    static_cast<size_t>(channels));
   }
   // Not a post-op of oneDNN: its relu and clip turn a NaN into a number.
   call_.activation(result, result, static_cast<size_t>(task.points * channels));
@@ -336,7 +353,8 @@ Status BlockedConv::run(const Buffers& b) {
       p.packed.set(b.scratch + p.scratch_offset);
     }
     b.pool.for_each(packed_.size(), [&](size_t i) {
-      const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, packed_[i].source.get()}, {DNNL_ARG_TO, packed_[i].packed.get()}};
+      const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, packed_[i].source.get()},
+                                      {DNNL_ARG_TO, packed_[i].packed.get()}};
       packed_[i].reorder.execute(args);
     });
   }
@@ -352,8 +370,10 @@ Status BlockedConv::run(const Buffers& b) {
     to_channels_last(b.pool, residual, copy, s.batch, s.out_channels, s.out_points());
     residual = copy;
   }
-  b.pool.for_each(tasks_.size(), [&](size_t i) { run_task(tasks_[i], src, affine, residual, dst, b.scratch); });
-  if (call_.row_major_out) to_row_major(b.pool, dst, b.output<float>(), s.batch, s.out_channels, s.out_points());
+  b.pool.for_each(tasks_.size(),
+                  [&](size_t i) { run_task(tasks_[i], src, affine, residual, dst, b.scratch); });
+  if (call_.row_major_out)
+    to_row_major(b.pool, dst, b.output<float>(), s.batch, s.out_channels, s.out_points());
   return ok_status();
 }
 

@@ -8,7 +8,8 @@ namespace {
 
 // Spatial axes brought to three by leading ones of extent 1.
 struct Axes {
-  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3], in_stride[3], out_stride[3], residual_stride[3];
+  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3], in_stride[3], out_stride[3],
+      residual_stride[3];
 };
 
 struct Plain {
@@ -22,8 +23,9 @@ struct Plain {
 
 // Integers wrap around: sums are unsigned.
 template <typename T>
-using Sum = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
-                                        std::type_identity<std::conditional_t<std::is_same_v<T, float>, double, T>>>::type;
+using Sum = typename std::conditional_t<
+    std::is_integral_v<T>, std::make_unsigned<T>,
+    std::type_identity<std::conditional_t<std::is_same_v<T, float>, double, T>>>::type;
 
 // What is done to every sum of one channel.
 template <typename T>
@@ -32,17 +34,20 @@ struct Affine {
 };
 
 template <typename T>
-void one_channel(const Plain& p, const T* x, const T* w, Affine<T> affine, const T* residual, T* y, int64_t image, int64_t o) {
+void one_channel(const Plain& p, const T* x, const T* w, Affine<T> affine, const T* residual, T* y,
+                 int64_t image, int64_t o) {
   const ConvShape& s = p.shape;
   const Axes& a = p.axes;
   const int64_t group_out = s.out_channels / s.groups, group_in = s.in_channels / s.groups, g = o / group_out;
   const int64_t taps = numel(s.kernel);
   // Weights are [O, C/G, taps], transposed [C, O/G, taps].
   const int64_t w_step = s.transposed ? group_out * taps : taps;
-  const T* w_first = s.transposed ? w + (g * group_in * group_out + o % group_out) * taps : w + o * group_in * taps;
+  const T* w_first =
+      s.transposed ? w + (g * group_in * group_out + o % group_out) * taps : w + o * group_in * taps;
   const T* x_first = x + image * p.in_strides[0] + g * group_in * p.in_strides[1];
   T* y_first = y + image * p.out_strides[0] + o * p.out_strides[1];
-  const T* r_first = residual ? residual + image * p.residual_strides[0] + o * p.residual_strides[1] : nullptr;
+  const T* r_first =
+      residual ? residual + image * p.residual_strides[0] + o * p.residual_strides[1] : nullptr;
 
   // The input position that output position q reads with tap k, or -1.
   const auto source = [&](int d, int64_t q, int64_t k) -> int64_t {
@@ -76,7 +81,8 @@ void one_channel(const Plain& p, const T* x, const T* w, Affine<T> affine, const
         }
         sum = sum * static_cast<Sum<T>>(affine.scale) + static_cast<Sum<T>>(affine.shift);
         if (r_first) {
-          sum += static_cast<Sum<T>>(r_first[q0 * a.residual_stride[0] + q1 * a.residual_stride[1] + q2 * a.residual_stride[2]]);
+          sum += static_cast<Sum<T>>(
+              r_first[q0 * a.residual_stride[0] + q1 * a.residual_stride[1] + q2 * a.residual_stride[2]]);
         }
         T value = static_cast<T>(sum);
         if constexpr (std::is_floating_point_v<T>) {
@@ -99,8 +105,10 @@ KernelResult make_typed(Plain plain) {
     const T* shift = p.norm ? b.input<T>(5) : nullptr;
     T* y = b.output<T>();
     b.pool.for_each(static_cast<size_t>(p.shape.batch * p.shape.out_channels), [&](size_t i) {
-      const int64_t image = static_cast<int64_t>(i) / p.shape.out_channels, o = static_cast<int64_t>(i) % p.shape.out_channels;
-      one_channel<T>(p, x, w, {bias ? bias[o] : T{}, scale ? scale[o] : T{1}, shift ? shift[o] : T{}}, residual, y, image, o);
+      const int64_t image = static_cast<int64_t>(i) / p.shape.out_channels,
+                    o = static_cast<int64_t>(i) % p.shape.out_channels;
+      one_channel<T>(p, x, w, {bias ? bias[o] : T{}, scale ? scale[o] : T{1}, shift ? shift[o] : T{}},
+                     residual, y, image, o);
     });
     return ok_status();
   });
@@ -109,7 +117,16 @@ KernelResult make_typed(Plain plain) {
 }  // namespace
 
 KernelResult make_plain_conv(const KernelCall& call, const ConvShape& shape) {
-  Plain p{shape, {}, call.in[0].strides, call.out[0].strides, {}, call.input(2).present(), call.input(3).present(), call.input(4).present(), Op::call, {}};
+  Plain p{shape,
+          {},
+          call.in[0].strides,
+          call.out[0].strides,
+          {},
+          call.input(2).present(),
+          call.input(3).present(),
+          call.input(4).present(),
+          Op::call,
+          {}};
   if (p.residual) p.residual_strides = call.in[3].strides;
   const size_t n = shape.in.size();
   for (size_t d = 0; d < 3; ++d) {
@@ -128,19 +145,28 @@ KernelResult make_plain_conv(const KernelCall& call, const ConvShape& shape) {
   const std::string& activation = call.attrs.text("activation");
   if (activation != "none") {
     const auto op = find_op(activation);
-    if (!op || !is_float(call.in[0].dtype)) return unsupported("activation ", activation, " on ", call.in[0].dtype);
+    if (!op || !is_float(call.in[0].dtype))
+      return unsupported("activation ", activation, " on ", call.in[0].dtype);
     p.activation = *op;
     p.params = unary_params(*op, call.attrs);
   }
   switch (call.in[0].dtype) {
-    case DType::f32: return make_typed<float>(std::move(p));
-    case DType::f64: return make_typed<double>(std::move(p));
-    case DType::i64: return make_typed<int64_t>(std::move(p));
-    case DType::i32: return make_typed<int32_t>(std::move(p));
-    case DType::i16: return make_typed<int16_t>(std::move(p));
-    case DType::i8: return make_typed<int8_t>(std::move(p));
-    case DType::u8: return make_typed<uint8_t>(std::move(p));
-    default: return unsupported("convolution of ", call.in[0].dtype);
+    case DType::f32:
+      return make_typed<float>(std::move(p));
+    case DType::f64:
+      return make_typed<double>(std::move(p));
+    case DType::i64:
+      return make_typed<int64_t>(std::move(p));
+    case DType::i32:
+      return make_typed<int32_t>(std::move(p));
+    case DType::i16:
+      return make_typed<int16_t>(std::move(p));
+    case DType::i8:
+      return make_typed<int8_t>(std::move(p));
+    case DType::u8:
+      return make_typed<uint8_t>(std::move(p));
+    default:
+      return unsupported("convolution of ", call.in[0].dtype);
   }
 }
 

@@ -22,17 +22,25 @@ Attrs attrs_of(Case c) {
   if (c.padding.empty()) c.padding.assign(n, 0);
   if (c.padding_end.empty()) c.padding_end = c.padding;
   if (c.output_padding.empty()) c.output_padding.assign(n, 0);
-  return {{"stride", to_dims(c.stride)},       {"padding", to_dims(c.padding)},
-          {"padding_end", to_dims(c.padding_end)}, {"dilation", to_dims(c.dilation)},
-          {"groups", Dim(c.groups)},           {"transposed", c.transposed},
-          {"output_padding", to_dims(c.output_padding)}, {"activation", c.activation},
-          {"approximate", std::string("none")}, {"min", 0.0}, {"max", 6.0}};
+  return {{"stride", to_dims(c.stride)},
+          {"padding", to_dims(c.padding)},
+          {"padding_end", to_dims(c.padding_end)},
+          {"dilation", to_dims(c.dilation)},
+          {"groups", Dim(c.groups)},
+          {"transposed", c.transposed},
+          {"output_padding", to_dims(c.output_padding)},
+          {"activation", c.activation},
+          {"approximate", std::string("none")},
+          {"min", 0.0},
+          {"max", 6.0}};
 }
 
 std::vector<Tensor> operands_of(const Case& c) {
   std::vector<Tensor> in = {random_tensor(c.x, 1), random_tensor(c.w, 2)};
-  if (c.bias) in.push_back(random_tensor({c.transposed ? c.w[1] * c.groups : c.w[0]}, 3));
-  else in.emplace_back();
+  if (c.bias)
+    in.push_back(random_tensor({c.transposed ? c.w[1] * c.groups : c.w[0]}, 3));
+  else
+    in.emplace_back();
   if (c.residual) {
     std::vector<Type> types;
     for (const Tensor& t : in) types.push_back({t.dtype, to_dims(t.shape)});
@@ -55,7 +63,8 @@ void expect_exact(const Case& c) {
       const RunOptions two{.threads = 2, .channels_last = channels_last, .constant_inputs = constant};
       RunOptions one = two;
       one.threads = 1;
-      const auto y = run_op(Op::convolution, in, attrs_of(c), two), z = run_op(Op::convolution, in, attrs_of(c), one);
+      const auto y = run_op(Op::convolution, in, attrs_of(c), two),
+                 z = run_op(Op::convolution, in, attrs_of(c), one);
       ASSERT_TRUE(y.ok()) << y.error().message();
       ASSERT_TRUE(z.ok());
       expect_near(y->at(0), expected->at(0), 2e-4);
@@ -65,7 +74,8 @@ void expect_exact(const Case& c) {
 }
 
 TEST(Convolution, plain_sum_matches_hand_computed_values) {
-  const Tensor x = tensor_of<int64_t>({1, 1, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}), w = tensor_of<int64_t>({1, 1, 2, 2}, {1, 2, 3, 4});
+  const Tensor x = tensor_of<int64_t>({1, 1, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}),
+               w = tensor_of<int64_t>({1, 1, 2, 2}, {1, 2, 3, 4});
   Case c{.x = {1, 1, 3, 3}, .w = {1, 1, 2, 2}};
   c.padding = {0, 0};
   c.padding_end = {1, 0};
@@ -75,22 +85,37 @@ TEST(Convolution, plain_sum_matches_hand_computed_values) {
 }
 TEST(Convolution, transposed_spreads_each_input) {
   const Tensor x = tensor_of<int64_t>({1, 1, 2}, {1, 10}), w = tensor_of<int64_t>({1, 1, 3}, {1, 2, 3});
-  const Case c{.x = {1, 1, 2}, .w = {1, 1, 3}, .stride = {2}, .padding = {}, .padding_end = {}, .dilation = {},
-               .groups = 1, .transposed = true, .output_padding = {1}};
+  const Case c{.x = {1, 1, 2},
+               .w = {1, 1, 3},
+               .stride = {2},
+               .padding = {},
+               .padding_end = {},
+               .dilation = {},
+               .groups = 1,
+               .transposed = true,
+               .output_padding = {1}};
   const auto y = run_op(Op::convolution, {x, w}, attrs_of(c));
   ASSERT_TRUE(y.ok()) << y.error().message();
   EXPECT_EQ(values_of<int64_t>(y->at(0)), (std::vector<int64_t>{1, 2, 13, 20, 30, 0}));
 }
-TEST(Convolution, padded_3x3_is_exact) { expect_exact({.x = {1, 32, 28, 28}, .w = {64, 32, 3, 3}, .padding = {1, 1}}); }
+TEST(Convolution, padded_3x3_is_exact) {
+  expect_exact({.x = {1, 32, 28, 28}, .w = {64, 32, 3, 3}, .padding = {1, 1}});
+}
 TEST(Convolution, first_layer_is_exact) {
   expect_exact({.x = {1, 3, 64, 48}, .w = {32, 3, 3, 3}, .stride = {2, 2}, .padding = {1, 1}});
 }
-TEST(Convolution, pointwise_with_batch_is_exact) { expect_exact({.x = {3, 40, 14, 14}, .w = {136, 40, 1, 1}}); }
+TEST(Convolution, pointwise_with_batch_is_exact) {
+  expect_exact({.x = {3, 40, 14, 14}, .w = {136, 40, 1, 1}});
+}
 TEST(Convolution, strided_pointwise_is_exact) {
   expect_exact({.x = {1, 64, 28, 28}, .w = {128, 64, 1, 1}, .stride = {2, 2}});
 }
 TEST(Convolution, small_images_split_over_channels_are_exact) {
-  expect_exact({.x = {1, 128, 7, 7}, .w = {272, 128, 3, 3}, .padding = {1, 1}, .activation = "relu", .residual = true});
+  expect_exact({.x = {1, 128, 7, 7},
+                .w = {272, 128, 3, 3},
+                .padding = {1, 1},
+                .activation = "relu",
+                .residual = true});
 }
 TEST(Convolution, depthwise_is_exact) {
   expect_exact({.x = {1, 96, 56, 56}, .w = {96, 1, 3, 3}, .stride = {2, 2}, .padding = {1, 1}, .groups = 96});
@@ -120,15 +145,31 @@ TEST(Convolution, three_spatial_axes_are_exact) {
 }
 TEST(Convolution, transposed_is_exact) {
   for (const int64_t groups : {1, 4}) {
-    expect_exact({.x = {2, 32, 9, 7}, .w = {32, 32 / groups, 3, 3}, .stride = {2, 2}, .padding = {1, 1}, .groups = groups,
-                  .transposed = true, .output_padding = {1, 0}});
+    expect_exact({.x = {2, 32, 9, 7},
+                  .w = {32, 32 / groups, 3, 3},
+                  .stride = {2, 2},
+                  .padding = {1, 1},
+                  .groups = groups,
+                  .transposed = true,
+                  .output_padding = {1, 0}});
   }
-  expect_exact({.x = {1, 8, 5}, .w = {8, 6, 4}, .stride = {2}, .dilation = {3}, .transposed = true, .output_padding = {2}});
-  expect_exact({.x = {1, 128, 8, 8}, .w = {128, 128, 4, 4}, .stride = {2, 2}, .padding = {1, 1}, .transposed = true});
+  expect_exact({.x = {1, 8, 5},
+                .w = {8, 6, 4},
+                .stride = {2},
+                .dilation = {3},
+                .transposed = true,
+                .output_padding = {2}});
+  expect_exact(
+      {.x = {1, 128, 8, 8}, .w = {128, 128, 4, 4}, .stride = {2, 2}, .padding = {1, 1}, .transposed = true});
 }
 TEST(Convolution, activations_are_applied_last) {
-  for (const char* activation : {"relu", "clamp", "hardswish", "silu", "gelu", "tanh", "sigmoid", "hardsigmoid"}) {
-    expect_exact({.x = {1, 24, 14, 14}, .w = {40, 24, 3, 3}, .padding = {1, 1}, .activation = activation, .residual = true});
+  for (const char* activation :
+       {"relu", "clamp", "hardswish", "silu", "gelu", "tanh", "sigmoid", "hardsigmoid"}) {
+    expect_exact({.x = {1, 24, 14, 14},
+                  .w = {40, 24, 3, 3},
+                  .padding = {1, 1},
+                  .activation = activation,
+                  .residual = true});
     expect_exact({.x = {1, 24, 1, 1}, .w = {40, 24, 1, 1}, .activation = activation});
   }
 }

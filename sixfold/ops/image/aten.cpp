@@ -33,7 +33,8 @@ Match upsample(Call& call) {
   const auto rank = static_cast<size_t>(call.rank(x));
   if (rank < 3) return invalid_model("input has rank ", rank, ", expected 3 to 5");
   const size_t n = rank - 2;
-  // Where the size follows from scale factors, the exporter has worked it out already: it is the result's shape.
+  // Where the size follows from scale factors, the exporter has worked it out already: it is the result's
+  // shape.
   Dims size = call.dims("output_size");
   if (size.empty()) {
     const Dims& out = call.dims_of(call.node().output());
@@ -95,7 +96,8 @@ Match affine_grid(Call& call) {
   for (int64_t axis = 0; axis < n; ++axis) {  // x first: the last axis of the image
     const int64_t extent = size[size.size() - 1 - static_cast<size_t>(axis)];
     const std::vector<float> places = normalized_places(extent, align);
-    for (int64_t p = 0; p < points; ++p) values[p * (n + 1) + axis] = places[static_cast<size_t>(p / inner % extent)];
+    for (int64_t p = 0; p < points; ++p)
+      values[p * (n + 1) + axis] = places[static_cast<size_t>(p / inner % extent)];
     inner *= extent;
   }
   for (int64_t p = 0; p < points; ++p) values[p * (n + 1) + n] = 1.0f;
@@ -112,8 +114,8 @@ Match pixel_shuffle(Call& call) {
       call.op(Op::pixel_shuffle, {call.tensor("self")}, {{"factor", Dim(call.integer("upscale_factor"))}}));
 }
 Match pixel_unshuffle(Call& call) {
-  return call.result(
-      call.op(Op::pixel_unshuffle, {call.tensor("self")}, {{"factor", Dim(call.integer("downscale_factor"))}}));
+  return call.result(call.op(Op::pixel_unshuffle, {call.tensor("self")},
+                             {{"factor", Dim(call.integer("downscale_factor"))}}));
 }
 
 // Channels [g][C/g] become [C/g][g].
@@ -123,7 +125,8 @@ Match channel_shuffle(Call& call) {
   if (!call.patch.status().ok()) return call.result(kNoValue);
   const Dims dims = call.dims_of(x);
   if (dims.size() < 3) return invalid_model("input has rank ", dims.size(), ", expected at least 3");
-  if (groups < 1 || dims[1].value_or(0) % groups != 0) return invalid_model(dims[1], " channels in ", groups, " groups");
+  if (groups < 1 || dims[1].value_or(0) % groups != 0)
+    return invalid_model(dims[1], " channels in ", groups, " groups");
   Dims split = dims;
   split[1] = floordiv(dims[1], Dim(groups));
   split.insert(split.begin() + 1, Dim(groups));

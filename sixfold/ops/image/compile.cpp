@@ -7,9 +7,11 @@ namespace {
 constexpr int64_t kMaxWindow = int64_t{1} << 30;  // keeps window arithmetic far from overflow
 
 Status check_rank(const InferCall& call, size_t operands, size_t min, size_t max) {
-  if (call.in.size() != operands) return invalid_model(call.op, " has ", call.in.size(), " operands, expected ", operands);
+  if (call.in.size() != operands)
+    return invalid_model(call.op, " has ", call.in.size(), " operands, expected ", operands);
   const size_t rank = call.in[0].rank();
-  if (rank < min || rank > max) return invalid_model(call.op, ": rank is ", rank, ", expected ", min, " to ", max);
+  if (rank < min || rank > max)
+    return invalid_model(call.op, ": rank is ", rank, ", expected ", min, " to ", max);
   return ok_status();
 }
 
@@ -18,12 +20,16 @@ struct Patches {
   Shape kernel, dilation, padding, stride;
 };
 Result<Patches> patches(const InferCall& call) {
-  Patches p{call.attrs.ints("kernel"), call.attrs.ints("dilation"), call.attrs.ints("padding"), call.attrs.ints("stride")};
-  const std::pair<const Shape*, int64_t> lists[] = {{&p.kernel, 1}, {&p.dilation, 1}, {&p.padding, 0}, {&p.stride, 1}};
+  Patches p{call.attrs.ints("kernel"), call.attrs.ints("dilation"), call.attrs.ints("padding"),
+            call.attrs.ints("stride")};
+  const std::pair<const Shape*, int64_t> lists[] = {
+      {&p.kernel, 1}, {&p.dilation, 1}, {&p.padding, 0}, {&p.stride, 1}};
   for (const auto& [list, min] : lists) {
-    if (list->size() != 2) return invalid_model(call.op, ": a window has ", list->size(), " entries, expected 2");
+    if (list->size() != 2)
+      return invalid_model(call.op, ": a window has ", list->size(), " entries, expected 2");
     for (const int64_t v : *list)
-      if (v < min || v > kMaxWindow) return invalid_model(call.op, ": a window entry is ", v, ", expected at least ", min);
+      if (v < min || v > kMaxWindow)
+        return invalid_model(call.op, ": a window entry is ", v, ", expected at least ", min);
   }
   return p;
 }
@@ -60,15 +66,20 @@ InferResult grid_sampler(const InferCall& call) {
   SF_TRY(check_rank(call, 2, 4, 5));
   const Type &x = call.in[0], &grid = call.in[1];
   const size_t rank = x.rank();
-  if (grid.rank() != rank) return invalid_model(call.op, ": input is ", x, ", grid is ", grid, ": ranks differ");
-  if (grid.dtype != x.dtype || !is_float(x.dtype)) return invalid_model(call.op, ": input is ", x, ", grid is ", grid);
+  if (grid.rank() != rank)
+    return invalid_model(call.op, ": input is ", x, ", grid is ", grid, ": ranks differ");
+  if (grid.dtype != x.dtype || !is_float(x.dtype))
+    return invalid_model(call.op, ": input is ", x, ", grid is ", grid);
   if (grid.dims[rank - 1] != Dim(static_cast<int64_t>(rank) - 2))
-    return invalid_model(call.op, ": the grid's last extent is ", grid.dims[rank - 1], ", expected ", rank - 2);
+    return invalid_model(call.op, ": the grid's last extent is ", grid.dims[rank - 1], ", expected ",
+                         rank - 2);
   if (!equivalent(grid.dims[0], x.dims[0]))
     return invalid_model(call.op, ": batches are ", x.dims[0], " and ", grid.dims[0]);
   for (size_t i = 2; i < rank; ++i)
-    if (x.dims[i] == Dim(0)) return invalid_model(call.op, ": input is ", x, ", expected spatial extents above 0");
-  if (call.attrs.text("mode") == "bicubic" && rank != 4) return invalid_model(call.op, ": bicubic of rank ", rank);
+    if (x.dims[i] == Dim(0))
+      return invalid_model(call.op, ": input is ", x, ", expected spatial extents above 0");
+  if (call.attrs.text("mode") == "bicubic" && rank != 4)
+    return invalid_model(call.op, ": bicubic of rank ", rank);
   Type out = x;
   for (size_t i = 2; i < rank; ++i) out.dims[i] = grid.dims[i - 1];
   return std::vector<Type>{std::move(out)};
@@ -118,7 +129,8 @@ InferResult col2im(const InferCall& call) {
   if (size.size() != 2) return invalid_model(call.op, ": size has ", size.size(), " entries, expected 2");
   SF_ASSIGN(const Dim count, window_count(call, p, size[0], size[1]));
   if (!equivalent(count, in[2]))
-    return invalid_model(call.op, ": ", in[2], " columns, but an image of ", size, " has ", count, " windows");
+    return invalid_model(call.op, ": ", in[2], " columns, but an image of ", size, " has ", count,
+                         " windows");
   const int64_t window = p.kernel[0] * p.kernel[1];
   if (in[1].value_or(0) % window != 0)
     return invalid_model(call.op, ": ", in[1], " rows are not a multiple of the window's ", window);

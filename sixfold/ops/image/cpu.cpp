@@ -1,7 +1,7 @@
 // upsample: every mode is separable, so an axis becomes a table of taps when the kernel is made.
 //
-// Where an output pixel falls between input pixels is computed in float for every dtype but f64, in torch's own order
-// of operations: near a border between two pixels the rounding decides which one nearest takes.
+// Where an output pixel falls between input pixels is computed in float for every dtype but f64, in torch's
+// own order of operations: near a border between two pixels the rounding decides which one nearest takes.
 #include <cmath>
 #include <cstring>
 #include <numbers>
@@ -42,9 +42,13 @@ int64_t split(T at, int64_t in, T* fraction) {
 }
 
 template <typename T>
-T cubic_near(T x, T a) { return ((a + 2) * x - (a + 3)) * x * x + 1; }
+T cubic_near(T x, T a) {
+  return ((a + 2) * x - (a + 3)) * x * x + 1;
+}
 template <typename T>
-T cubic_far(T x, T a) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; }
+T cubic_far(T x, T a) {
+  return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+}
 
 // The antialiasing filters, all of width 1 per input pixel when enlarging. Cubic has PIL's coefficient here.
 template <typename T>
@@ -72,7 +76,9 @@ class TapTable {
     axis_.index[at] = static_cast<int32_t>(std::clamp<int64_t>(index, 0, axis_.in - 1));
     axis_.weight[at] = weight;
   }
-  void set_count(int64_t o, int64_t count) { axis_.count[static_cast<size_t>(o)] = static_cast<int32_t>(count); }
+  void set_count(int64_t o, int64_t count) {
+    axis_.count[static_cast<size_t>(o)] = static_cast<int32_t>(count);
+  }
   Axis take() && {
     axis_.weight_f32.assign(axis_.weight.begin(), axis_.weight.end());
     return std::move(axis_);
@@ -88,7 +94,9 @@ Axis antialias_axis(const AxisSpec& s) {
   const T width = s.mode == "linear" ? 2 : s.mode == "cubic" ? 4 : 6;
   const T support = step >= 1 ? width * static_cast<T>(0.5) * step : width * static_cast<T>(0.5);
   const T inverse = step >= 1 ? 1 / step : T{1};
-  const int64_t most = support < static_cast<T>(s.in) ? std::min(static_cast<int64_t>(std::ceil(support)) * 2 + 1, s.in) : s.in;
+  const int64_t most = support < static_cast<T>(s.in)
+                           ? std::min(static_cast<int64_t>(std::ceil(support)) * 2 + 1, s.in)
+                           : s.in;
   TapTable table(s, most);
   std::vector<T> weights(static_cast<size_t>(most));
   for (int64_t o = 0; o < s.out; ++o) {
@@ -122,7 +130,8 @@ Axis make_axis(const AxisSpec& s) {
     if (s.mode == "nearest") {
       table.set(o, 0, static_cast<int64_t>(std::floor(step * static_cast<T>(o))), 1);
     } else if (s.mode == "nearest-exact") {
-      table.set(o, 0, static_cast<int64_t>(std::floor(source_index(s, step, o, true) + static_cast<T>(0.5))), 1);
+      table.set(o, 0, static_cast<int64_t>(std::floor(source_index(s, step, o, true) + static_cast<T>(0.5))),
+                1);
     } else if (linear) {
       const int64_t i = s.in == s.out ? o : split(source_index(s, step, o, true), s.in, &t);
       table.set(o, 0, i, 1 - t);
@@ -149,8 +158,10 @@ void resize_any(const Plan& plan, const T* in, T* out, int64_t begin, int64_t en
   const auto& [depth, height, width] = plan.axes;
   const auto &s = plan.in_strides, &t = plan.out_strides;
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t w = i % width.out, h = i / width.out % height.out, d = i / width.out / height.out % depth.out;
-    const int64_t plane = i / width.out / height.out / depth.out, c = plane % plan.channels, n = plane / plan.channels;
+    const int64_t w = i % width.out, h = i / width.out % height.out,
+                  d = i / width.out / height.out % depth.out;
+    const int64_t plane = i / width.out / height.out / depth.out, c = plane % plan.channels,
+                  n = plane / plan.channels;
     const T* from = in + n * s[0] + c * s[1];
     T& to = out[n * t[0] + c * t[1] + d * t[2] + h * t[3] + w * t[4]];
     if (plan.copy) {
@@ -179,7 +190,8 @@ void copy_pixels(const Plan& plan, const std::byte* in, std::byte* out, int64_t 
   const auto pixel = plan.channels * static_cast<int64_t>(size_of(plan.dtype));
   for (int64_t row = begin; row < end; ++row) {
     const int64_t h = row % height.out, d = row / height.out % depth.out, n = row / height.out / depth.out;
-    const std::byte* line = in + ((n * depth.in + depth.index[d]) * height.in + height.index[h]) * width.in * pixel;
+    const std::byte* line =
+        in + ((n * depth.in + depth.index[d]) * height.in + height.index[h]) * width.in * pixel;
     std::byte* to = out + row * width.out * pixel;
     for (int64_t w = 0; w < width.out; ++w) std::memcpy(to + w * pixel, line + width.index[w] * pixel, pixel);
   }
@@ -191,7 +203,8 @@ void copy_rows(const Plan& plan, const T* in, T* out, int64_t begin, int64_t end
   const auto& [depth, height, width] = plan.axes;
   const int32_t* index = width.index.data();
   for (int64_t row = begin; row < end; ++row) {
-    const int64_t h = row % height.out, d = row / height.out % depth.out, plane = row / height.out / depth.out;
+    const int64_t h = row % height.out, d = row / height.out % depth.out,
+                  plane = row / height.out / depth.out;
     T* to = out + row * width.out;
     if (row > begin && h > 0 && height.index[h] == height.index[h - 1]) {
       std::memcpy(to, to - width.out, static_cast<size_t>(width.out) * sizeof(T));
@@ -209,13 +222,14 @@ KernelResult make_resize(Plan plan, int64_t count, bool plain) {
   const bool fast = plan.dtype == DType::f32 && (plain || plan.channels_last);
   const int64_t spatial_rows = plan.axes[0].out * plan.axes[1].out;
   const int64_t rows = plan.batch * spatial_rows * (plan.channels_last ? 1 : plan.channels);
-  const int64_t row_work = plan.axes[2].out * (plan.channels_last ? plan.channels : 1) *
-                           plan.axes[0].taps * plan.axes[1].taps * plan.axes[2].taps;
+  const int64_t row_work = plan.axes[2].out * (plan.channels_last ? plan.channels : 1) * plan.axes[0].taps *
+                           plan.axes[1].taps * plan.axes[2].taps;
   const bool with_lines = fast && !plan.channels_last && !plan.copy;
   int64_t grain = std::max<int64_t>(kTaskWork / std::max<int64_t>(row_work, 1), 1);
   if (with_lines) grain = std::max(grain, (rows + kMaxTasks - 1) / kMaxTasks);
   const int64_t line = (plan.axes[2].in + 15) / 16 * 16;
-  const KernelTraits traits{.scratch_bytes = with_lines ? static_cast<size_t>(kMaxTasks * line) * sizeof(float) : 0};
+  const KernelTraits traits{.scratch_bytes =
+                                with_lines ? static_cast<size_t>(kMaxTasks * line) * sizeof(float) : 0};
   return make_kernel(
       [plan = std::move(plan), count, fast, plain, rows, grain, line](const Buffers& buffers) {
         if (plan.copy && plan.channels_last) {
@@ -227,8 +241,10 @@ KernelResult make_resize(Plan plan, int64_t count, bool plain) {
           float* out = buffers.output<float>();
           auto* lines = reinterpret_cast<float*>(buffers.scratch);
           buffers.pool.for_ranges(rows, grain, [&](int64_t begin, int64_t end) {
-            if (plan.channels_last) resize_channels_last_f32(plan, in, out, begin, end);
-            else resize_planes_f32(plan, in, out, lines + begin / grain * line, begin, end);
+            if (plan.channels_last)
+              resize_channels_last_f32(plan, in, out, begin, end);
+            else
+              resize_planes_f32(plan, in, out, lines + begin / grain * line, begin, end);
           });
         } else {
           with_type(plan.dtype, [&](auto zero) {
@@ -256,7 +272,8 @@ KernelResult upsample(const KernelCall& call) {
   const TensorDesc &x = call.in[0], &y = call.out[0];
   const std::string& mode = call.attrs.text("mode");
   const bool copy = mode == "nearest" || mode == "nearest-exact";
-  if (!copy && x.dtype != DType::f32 && x.dtype != DType::f64) return unsupported(call.op, " ", mode, " of ", x.dtype);
+  if (!copy && x.dtype != DType::f32 && x.dtype != DType::f64)
+    return unsupported(call.op, " ", mode, " of ", x.dtype);
   if (y.count() == 0) return make_kernel([](const Buffers&) { return ok_status(); });
   for (size_t i = 2; i < x.rank(); ++i)
     if (x.shape[i] > INT32_MAX) return unsupported(call.op, " of an axis of ", x.shape[i]);
@@ -270,8 +287,9 @@ KernelResult upsample(const KernelCall& call) {
   const auto make_axis = x.dtype == DType::f64 ? image::make_axis<double> : image::make_axis<float>;
   for (image::Axis& axis : plan.axes) axis = image::make_axis<float>({1, 1, 0, false, false, "nearest"});
   for (size_t i = 2, rank = x.rank(); i < rank; ++i)
-    plan.axes[i + 3 - rank] = make_axis({x.shape[i], y.shape[i], scales[i - 2], !copy && call.attrs.flag("align_corners"),
-                                         call.attrs.flag("antialias"), mode});
+    plan.axes[i + 3 - rank] =
+        make_axis({x.shape[i], y.shape[i], scales[i - 2], !copy && call.attrs.flag("align_corners"),
+                   call.attrs.flag("antialias"), mode});
   plan.in_strides = image::padded_strides(x);
   plan.out_strides = image::padded_strides(y);
   const bool plain = is_row_major(x) && is_row_major(y);

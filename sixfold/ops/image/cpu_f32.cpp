@@ -15,7 +15,8 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
 // line = sum of the input rows that output row (d, h) mixes, each by its weight.
-HWY_INLINE void mix_rows(const Plan& plan, const float* plane, int64_t d, int64_t h, float* HWY_RESTRICT line) {
+HWY_INLINE void mix_rows(const Plan& plan, const float* plane, int64_t d, int64_t h,
+                         float* HWY_RESTRICT line) {
   const auto& [depth, height, width] = plan.axes;
   const D tag;
   const auto lanes = static_cast<int64_t>(hn::Lanes(tag));
@@ -49,7 +50,8 @@ HWY_INLINE void mix_columns(const Axis& width, const float* line, float* out) {
     V sum = hn::Mul(hn::GatherIndex(tag, line, hn::LoadU(itag, index + w)), hn::LoadU(tag, weight + w));
     for (int k = 1; k < kTaps; ++k) {
       const int64_t at = k * width.out + w;
-      sum = hn::MulAdd(hn::GatherIndex(tag, line, hn::LoadU(itag, index + at)), hn::LoadU(tag, weight + at), sum);
+      sum = hn::MulAdd(hn::GatherIndex(tag, line, hn::LoadU(itag, index + at)), hn::LoadU(tag, weight + at),
+                       sum);
     }
     hn::StoreU(sum, tag, out + w);
   }
@@ -76,21 +78,25 @@ void Planes(const Plan& plan, const float* in, float* out, float* line, int64_t 
     const float* plane = in + row / height.out / depth.out * depth.in * height.in * width.in;
     mix_rows(plan, plane, d, h, line);
     float* to = out + row * width.out;
-    if (width.taps == 2) mix_columns<2>(width, line, to);
-    else if (width.taps == 4) mix_columns<4>(width, line, to);
-    else mix_counted_columns(width, line, to);
+    if (width.taps == 2)
+      mix_columns<2>(width, line, to);
+    else if (width.taps == 4)
+      mix_columns<4>(width, line, to);
+    else
+      mix_counted_columns(width, line, to);
   }
 }
 
 // out[c] = sum over taps; the pixels of a window are `offsets` from the image.
-HWY_INLINE void mix_pixels(const float* in, const int64_t* offsets, const float* weights, int64_t taps, float* out,
-                           int64_t channels) {
+HWY_INLINE void mix_pixels(const float* in, const int64_t* offsets, const float* weights, int64_t taps,
+                           float* out, int64_t channels) {
   const D tag;
   const auto lanes = static_cast<int64_t>(hn::Lanes(tag));
   int64_t c = 0;
   for (; c + lanes <= channels; c += lanes) {
     V sum = hn::Mul(hn::LoadU(tag, in + offsets[0] + c), hn::Set(tag, weights[0]));
-    for (int64_t k = 1; k < taps; ++k) sum = hn::MulAdd(hn::LoadU(tag, in + offsets[k] + c), hn::Set(tag, weights[k]), sum);
+    for (int64_t k = 1; k < taps; ++k)
+      sum = hn::MulAdd(hn::LoadU(tag, in + offsets[k] + c), hn::Set(tag, weights[k]), sum);
     hn::StoreU(sum, tag, out + c);
   }
   for (; c < channels; ++c) {
@@ -127,7 +133,8 @@ void ChannelsLast(const Plan& plan, const float* in, float* out, int64_t begin, 
         for (int32_t b = 0; b < height.count[h]; ++b)
           for (int32_t e = 0; e < width.count[w]; ++e) {
             const int64_t i = a * depth.out + d, j = b * height.out + h, k = e * width.out + w;
-            offsets[taps] = ((depth.index[i] * height.in + height.index[j]) * width.in + width.index[k]) * channels;
+            offsets[taps] =
+                ((depth.index[i] * height.in + height.index[j]) * width.in + width.index[k]) * channels;
             weights[taps++] = depth.weight_f32[i] * height.weight_f32[j] * width.weight_f32[k];
             if (taps == kMost) flush();
           }
@@ -146,7 +153,8 @@ namespace sixfold::cpu::image {
 HWY_EXPORT(Planes);
 HWY_EXPORT(ChannelsLast);
 
-void resize_planes_f32(const Plan& plan, const float* in, float* out, float* line, int64_t begin, int64_t end) {
+void resize_planes_f32(const Plan& plan, const float* in, float* out, float* line, int64_t begin,
+                       int64_t end) {
   HWY_DYNAMIC_DISPATCH(Planes)(plan, in, out, line, begin, end);
 }
 void resize_channels_last_f32(const Plan& plan, const float* in, float* out, int64_t begin, int64_t end) {

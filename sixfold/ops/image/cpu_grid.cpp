@@ -1,8 +1,8 @@
 // grid_sampler: every output point names a place of the input in [-1, 1] coordinates.
 //
-// Points are taken in small blocks: the taps of a block (offsets and weights) are worked out once and then applied to
-// every channel. Arithmetic on coordinates is in the tensor's own dtype, step by step as torch's, since a place that
-// falls on a border decides which pixel is read.
+// Points are taken in small blocks: the taps of a block (offsets and weights) are worked out once and then
+// applied to every channel. Arithmetic on coordinates is in the tensor's own dtype, step by step as torch's,
+// since a place that falls on a border decides which pixel is read.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -20,9 +20,9 @@ struct GridPlan {
   Padding padding;
   bool align_corners;
   int64_t batch, channels;
-  size_t axes;                   // 2 or 3
-  std::array<int64_t, 3> in;     // extents, the fastest axis first: x, y, z
-  int64_t points, plane;         // per image: of the output, of the input
+  size_t axes;                // 2 or 3
+  std::array<int64_t, 3> in;  // extents, the fastest axis first: x, y, z
+  int64_t points, plane;      // per image: of the output, of the input
 };
 
 constexpr int64_t kBlock = 64;
@@ -111,7 +111,8 @@ void compute_taps(const GridPlan& plan, const T* grid, int64_t points, Taps<T>& 
     int64_t position[3][4] = {};
     T weight[3][4] = {{1}, {1}, {1}};
     int count[3] = {1, 1, 1};
-    for (size_t i = 0; i < plan.axes; ++i) count[i] = axis_taps(plan, grid[i], plan.in[i], position[i], weight[i]);
+    for (size_t i = 0; i < plan.axes; ++i)
+      count[i] = axis_taps(plan, grid[i], plan.in[i], position[i], weight[i]);
     int k = 0;
     for (int z = 0; z < count[2]; ++z)
       for (int y = 0; y < count[1]; ++y)
@@ -120,7 +121,8 @@ void compute_taps(const GridPlan& plan, const T* grid, int64_t points, Taps<T>& 
           taps.offset[k][p] =
               outside ? -1 : (position[2][z] * plan.in[1] + position[1][y]) * plan.in[0] + position[0][x];
           const T w = weight[0][x] * weight[1][y] * weight[2][z];
-          // In 2-d torch multiplies a zero by the weight, so that a NaN coordinate shows; in 3-d it skips the tap.
+          // In 2-d torch multiplies a zero by the weight, so that a NaN coordinate shows; in 3-d it skips the
+          // tap.
           taps.weight[k][p] = outside && plan.axes == 3 ? T{0} : w;
         }
     taps.count = k;
@@ -160,7 +162,9 @@ KernelResult grid_sampler(const KernelCall& call) {
   const std::string &mode = call.attrs.text("mode"), &padding = call.attrs.text("padding_mode");
   GridPlan plan{};
   plan.mode = mode == "nearest" ? Mode::nearest : mode == "bicubic" ? Mode::bicubic : Mode::bilinear;
-  plan.padding = padding == "border" ? Padding::border : padding == "reflection" ? Padding::reflection : Padding::zeros;
+  plan.padding = padding == "border"       ? Padding::border
+                 : padding == "reflection" ? Padding::reflection
+                                           : Padding::zeros;
   plan.align_corners = call.attrs.flag("align_corners");
   plan.batch = x.shape[0];
   plan.channels = x.shape[1];
@@ -181,8 +185,10 @@ KernelResult grid_sampler(const KernelCall& call) {
           sample(plan, buffers.input<T>(0), buffers.input<T>(1), buffers.output<T>(), b);
       });
     };
-    if (dtype == DType::f32) run(float{});
-    else run(double{});
+    if (dtype == DType::f32)
+      run(float{});
+    else
+      run(double{});
     return ok_status();
   });
 }

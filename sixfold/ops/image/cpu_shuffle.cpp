@@ -11,10 +11,14 @@ namespace {
 template <typename F>
 void with_width(DType dtype, F&& f) {
   switch (size_of(dtype)) {
-    case 1: return f(uint8_t{});
-    case 2: return f(uint16_t{});
-    case 4: return f(uint32_t{});
-    default: return f(uint64_t{});
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
   }
 }
 
@@ -27,8 +31,16 @@ struct PatchPlan {
 };
 
 PatchPlan patch_plan(const KernelCall& call, const Shape& image) {
-  PatchPlan p{image[0], image[1], image[2], image[3], 0, 0, call.attrs.ints("kernel"), call.attrs.ints("dilation"),
-              call.attrs.ints("padding"), call.attrs.ints("stride")};
+  PatchPlan p{image[0],
+              image[1],
+              image[2],
+              image[3],
+              0,
+              0,
+              call.attrs.ints("kernel"),
+              call.attrs.ints("dilation"),
+              call.attrs.ints("padding"),
+              call.attrs.ints("stride")};
   const auto windows = [&](int64_t extent, size_t i) {
     return (extent + 2 * p.padding[i] - p.dilation[i] * (p.kernel[i] - 1) - 1) / p.stride[i] + 1;
   };
@@ -64,11 +76,14 @@ KernelResult pixel_shuffle(const KernelCall& call) {
       buffers.pool.for_ranges(rows, kTaskElements / (width * r), [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
           const int64_t i = row % r, h = row / r % height, plane = row / r / height;
-          const int64_t first = ((plane * r + i) * r * height + h) * width;  // channel plane*r*r + i*r of the small image
+          const int64_t first =
+              ((plane * r + i) * r * height + h) * width;  // channel plane*r*r + i*r of the small image
           for (int64_t j = 0; j < r; ++j) {
             const int64_t at = first + j * height * width;
-            if (up) for (int64_t w = 0; w < width; ++w) out[row * width * r + w * r + j] = in[at + w];
-            else for (int64_t w = 0; w < width; ++w) out[at + w] = in[row * width * r + w * r + j];
+            if (up)
+              for (int64_t w = 0; w < width; ++w) out[row * width * r + w * r + j] = in[at + w];
+            else
+              for (int64_t w = 0; w < width; ++w) out[at + w] = in[row * width * r + w * r + j];
           }
         }
       });
@@ -86,22 +101,24 @@ KernelResult im2col(const KernelCall& call) {
       const T* in = buffers.input<T>(0);
       T* out = buffers.output<T>();
       const int64_t window = p.kernel[0] * p.kernel[1], line = p.out_h * p.out_w;
-      buffers.pool.for_ranges(p.batch * p.channels * window, kTaskElements / std::max<int64_t>(line, 1), [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) {
-          const int64_t dw = row % p.kernel[1] * p.dilation[1] - p.padding[1];
-          const int64_t dh = row / p.kernel[1] % p.kernel[0] * p.dilation[0] - p.padding[0];
-          const T* plane = in + row / window * p.height * p.width;
-          const auto [lo, hi] = inside(p.width, p.out_w, p.stride[1], dw);
-          T* to = out + row * line;
-          for (int64_t y = 0; y < p.out_h; ++y, to += p.out_w) {
-            const int64_t h = y * p.stride[0] + dh;
-            std::fill(to, to + p.out_w, T{});
-            if (h < 0 || h >= p.height) continue;
-            const T* from = plane + h * p.width + dw;
-            for (int64_t x = lo; x < hi; ++x) to[x] = from[x * p.stride[1]];
-          }
-        }
-      });
+      buffers.pool.for_ranges(p.batch * p.channels * window, kTaskElements / std::max<int64_t>(line, 1),
+                              [&](int64_t begin, int64_t end) {
+                                for (int64_t row = begin; row < end; ++row) {
+                                  const int64_t dw = row % p.kernel[1] * p.dilation[1] - p.padding[1];
+                                  const int64_t dh =
+                                      row / p.kernel[1] % p.kernel[0] * p.dilation[0] - p.padding[0];
+                                  const T* plane = in + row / window * p.height * p.width;
+                                  const auto [lo, hi] = inside(p.width, p.out_w, p.stride[1], dw);
+                                  T* to = out + row * line;
+                                  for (int64_t y = 0; y < p.out_h; ++y, to += p.out_w) {
+                                    const int64_t h = y * p.stride[0] + dh;
+                                    std::fill(to, to + p.out_w, T{});
+                                    if (h < 0 || h >= p.height) continue;
+                                    const T* from = plane + h * p.width + dw;
+                                    for (int64_t x = lo; x < hi; ++x) to[x] = from[x * p.stride[1]];
+                                  }
+                                }
+                              });
     });
     return ok_status();
   });
@@ -132,8 +149,10 @@ KernelResult col2im(const KernelCall& call) {
     });
   };
   return make_kernel([run, dtype](const Buffers& buffers) {
-    if (dtype == DType::f32) run(buffers, float{});
-    else run(buffers, double{});
+    if (dtype == DType::f32)
+      run(buffers, float{});
+    else
+      run(buffers, double{});
     return ok_status();
   });
 }

@@ -1,4 +1,5 @@
-// What upsample's loops share: for every output index of an axis, which input indices it mixes and with what weights.
+// What upsample's loops share: for every output index of an axis, which input indices it mixes and with what
+// weights.
 #pragma once
 
 #include <array>
@@ -11,11 +12,11 @@ namespace sixfold::cpu::image {
 
 struct Axis {
   int64_t in = 1, out = 1;
-  int64_t taps = 1;             // per output
-  std::vector<int32_t> index;   // [tap][out], always inside the input
-  std::vector<double> weight;   // [tap][out]; float values unless the tensor is f64
+  int64_t taps = 1;            // per output
+  std::vector<int32_t> index;  // [tap][out], always inside the input
+  std::vector<double> weight;  // [tap][out]; float values unless the tensor is f64
   std::vector<float> weight_f32;
-  std::vector<int32_t> count;   // [out], taps in use; the others weigh 0
+  std::vector<int32_t> count;  // [out], taps in use; the others weigh 0
 };
 
 // All images have three spatial axes here; missing leading ones have extent 1.
@@ -28,8 +29,10 @@ struct Plan {
   std::array<int64_t, 5> in_strides{}, out_strides{};  // batch, channel, spatial
 };
 
-// Fast loops for f32, compiled for several instruction sets (cpu_f32.cpp). line: an input row of floats per task.
-void resize_planes_f32(const Plan& plan, const float* in, float* out, float* line, int64_t begin, int64_t end);
+// Fast loops for f32, compiled for several instruction sets (cpu_f32.cpp). line: an input row of floats per
+// task.
+void resize_planes_f32(const Plan& plan, const float* in, float* out, float* line, int64_t begin,
+                       int64_t end);
 void resize_channels_last_f32(const Plan& plan, const float* in, float* out, int64_t begin, int64_t end);
 
 }  // namespace sixfold::cpu::image

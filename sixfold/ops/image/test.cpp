@@ -8,7 +8,8 @@
 namespace sixfold {
 namespace {
 
-Attrs resize(Dims size, const char* mode, bool align_corners = false, bool antialias = false, double scale = 0.0) {
+Attrs resize(Dims size, const char* mode, bool align_corners = false, bool antialias = false,
+             double scale = 0.0) {
   return {{"scales", std::vector<double>(size.size(), scale)},
           {"size", std::move(size)},
           {"mode", std::string(mode)},
@@ -26,9 +27,11 @@ void expect_upsample(const Tensor& x, const Attrs& attrs, const std::vector<floa
 TEST(Upsample, linear_and_cubic_equal_torch) {
   const Tensor x = tensor_of<float>({1, 1, 2, 3}, {1, 2, 4, 3, 0, -1});
   expect_upsample(x, resize({3, 5}, "linear"), {1, 1.4, 2, 3.2, 4, 2, 1.6, 1, 1.3, 1.5, 3, 1.8, 0, -0.6, -1});
-  expect_upsample(x, resize({3, 5}, "linear", true), {1, 1.5, 2, 3, 4, 2, 1.5, 1, 1.25, 1.5, 3, 1.5, 0, -0.5, -1});
-  expect_upsample(x, resize({3, 4}, "cubic"), {0.729689, 1.439801, 3.136167, 4.596275, 2.071777, 1.30542, 1.070312,
-                                               1.535889, 3.413866, 1.171039, -0.99554, -1.524496});
+  expect_upsample(x, resize({3, 5}, "linear", true),
+                  {1, 1.5, 2, 3, 4, 2, 1.5, 1, 1.25, 1.5, 3, 1.5, 0, -0.5, -1});
+  expect_upsample(x, resize({3, 4}, "cubic"),
+                  {0.729689, 1.439801, 3.136167, 4.596275, 2.071777, 1.30542, 1.070312, 1.535889, 3.413866,
+                   1.171039, -0.99554, -1.524496});
 }
 
 TEST(Upsample, antialiasing_equals_torch) {
@@ -36,7 +39,8 @@ TEST(Upsample, antialiasing_equals_torch) {
   for (int i = 1; i <= 12; ++i) squares.push_back(static_cast<float>(i * i) / 10.0f);
   const Tensor x = tensor_of<float>({1, 1, 3, 4}, squares);
   expect_upsample(x, resize({2, 2}, "linear", false, true), {1.457143, 2.714286, 7.171429, 10.0});
-  expect_upsample(x, resize({2, 3}, "cubic", false, true), {0.807697, 1.622757, 2.767122, 6.539114, 8.800927, 11.392047});
+  expect_upsample(x, resize({2, 3}, "cubic", false, true),
+                  {0.807697, 1.622757, 2.767122, 6.539114, 8.800927, 11.392047});
 }
 
 TEST(Upsample, nearest_uses_the_scale_that_is_given) {
@@ -76,8 +80,10 @@ TEST(GridSampler, places_outside_and_nan_are_as_torch_has_them) {
   const auto expect = [&](const char* mode, const char* padding, std::vector<float> expected) {
     const std::vector<float> got = run(mode, padding);
     for (size_t i = 0; i < expected.size(); ++i) {
-      if (std::isnan(expected[i])) EXPECT_TRUE(std::isnan(got[i])) << mode << ' ' << padding << ' ' << i;
-      else EXPECT_NEAR(got[i], expected[i], 1e-4) << mode << ' ' << padding << ' ' << i;
+      if (std::isnan(expected[i]))
+        EXPECT_TRUE(std::isnan(got[i])) << mode << ' ' << padding << ' ' << i;
+      else
+        EXPECT_NEAR(got[i], expected[i], 1e-4) << mode << ' ' << padding << ' ' << i;
     }
   };
   expect("bilinear", "zeros", {7.9f, 2.76f, 0, nan});
@@ -98,7 +104,8 @@ TEST(PixelShuffle, unshuffle_undoes_it) {
 }
 
 TEST(Im2Col, col2im_adds_up_every_window_that_holds_a_pixel) {
-  Attrs attrs{{"kernel", Dims{2, 3}}, {"dilation", Dims{1, 2}}, {"padding", Dims{1, 4}}, {"stride", Dims{1, 1}}};
+  Attrs attrs{
+      {"kernel", Dims{2, 3}}, {"dilation", Dims{1, 2}}, {"padding", Dims{1, 4}}, {"stride", Dims{1, 1}}};
   const Tensor x = random_tensor({1, 2, 4, 6}, 4);
   const auto columns = run_op(Op::im2col, {x}, attrs);
   ASSERT_TRUE(columns.ok()) << columns.error().message();
@@ -110,7 +117,8 @@ TEST(Im2Col, col2im_adds_up_every_window_that_holds_a_pixel) {
 }
 
 TEST(Im2Col, a_window_that_does_not_fit_is_refused) {
-  const Attrs attrs{{"kernel", Dims{9, 9}}, {"dilation", Dims{1, 1}}, {"padding", Dims{0, 0}}, {"stride", Dims{1, 1}}};
+  const Attrs attrs{
+      {"kernel", Dims{9, 9}}, {"dilation", Dims{1, 1}}, {"padding", Dims{0, 0}}, {"stride", Dims{1, 1}}};
   EXPECT_FALSE(run_op(Op::im2col, {random_tensor({1, 1, 4, 4}, 1)}, attrs).ok());
 }
 

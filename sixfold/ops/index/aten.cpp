@@ -1,4 +1,5 @@
 #include "sixfold/ops/aten.h"
+
 #include "sixfold/ops/index/build.h"
 
 namespace sixfold::aten {
@@ -6,7 +7,8 @@ namespace sixfold::aten {
 std::span<const AtenRule> index_rules() {
   static const auto* rules = [] {
     auto* all = new std::vector<AtenRule>;
-    for (const auto part : {take_rules(), put_rules(), sort_rules()}) all->insert(all->end(), part.begin(), part.end());
+    for (const auto part : {take_rules(), put_rules(), sort_rules()})
+      all->insert(all->end(), part.begin(), part.end());
     return all;
   }();
   return *rules;
@@ -55,7 +57,8 @@ bool read_indices(Call& call, ValueId x, AdvancedIndex& out, std::optional<MaskI
     if (const auto known = call.known(index); known && known->shape.size() > 0) {
       for (size_t d = 0; d < known->shape.size(); ++d) {
         const int64_t size = extent(call, x, axis + static_cast<int64_t>(d)).value_or(known->shape[d]);
-        if (size != known->shape[d]) call.fail(Code::InvalidModel, "a mask ", known->shape, " over axis ", axis, " of ", call.type(x));
+        if (size != known->shape[d])
+          call.fail(Code::InvalidModel, "a mask ", known->shape, " over axis ", axis, " of ", call.type(x));
       }
       for (const auto& positions : true_positions(*known)) {
         out.dims.push_back(axis++);
@@ -67,7 +70,8 @@ bool read_indices(Call& call, ValueId x, AdvancedIndex& out, std::optional<MaskI
     axis += call.rank(index);
   }
   if (axis > call.rank(x)) call.fail(Code::InvalidModel, list.size(), " indices for a tensor ", call.type(x));
-  if (mask && given > 1) call.fail(Code::Unsupported, "output shape depends on data: a mask among other indices");
+  if (mask && given > 1)
+    call.fail(Code::Unsupported, "output shape depends on data: a mask among other indices");
   return ok(call);
 }
 

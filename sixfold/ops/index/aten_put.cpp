@@ -27,7 +27,7 @@ ValueId value_like_index(Call& call) {
 // torch has several vocabularies of reductions.
 const char* reduction(Call& call) {
   static constexpr std::pair<std::string_view, const char*> kNames[] = {
-      {"add", "add"}, {"sum", "add"},   {"multiply", "mul"}, {"prod", "mul"},
+      {"add", "add"},   {"sum", "add"},   {"multiply", "mul"}, {"prod", "mul"},
       {"mean", "mean"}, {"amax", "amax"}, {"amin", "amin"}};
   const std::string name = call.text("reduce");
   for (const auto& [theirs, ours] : kNames)
@@ -38,7 +38,9 @@ const char* reduction(Call& call) {
 Match scatter_src(Call& call) { return scatter_by(call, call.tensor("src"), "none", true); }
 Match scatter_value(Call& call) { return scatter_by(call, value_like_index(call), "none", true); }
 Match scatter_src_reduce(Call& call) { return scatter_by(call, call.tensor("src"), reduction(call), true); }
-Match scatter_value_reduce(Call& call) { return scatter_by(call, value_like_index(call), reduction(call), true); }
+Match scatter_value_reduce(Call& call) {
+  return scatter_by(call, value_like_index(call), reduction(call), true);
+}
 Match scatter_add(Call& call) { return scatter_by(call, call.tensor("src"), "add", true); }
 Match scatter_reduce(Call& call) {
   return scatter_by(call, call.tensor("src"), reduction(call), call.flag("include_self"));
@@ -67,7 +69,8 @@ Match put_where(Call& call, ValueId x, ValueId values, const MaskIndex& at, bool
   const ValueId condition = call.to(call.reshape(at.mask, mask), DType::boolean);
   const ValueId chosen = call.reshape(call.to(values, dtype), value);
   if (!accumulate) return call.result(where(call, condition, chosen, x));
-  return call.result(call.op(Op::add, {x, where(call, condition, chosen, call.patch.scalar(int64_t{0}, dtype))}));
+  return call.result(
+      call.op(Op::add, {x, where(call, condition, chosen, call.patch.scalar(int64_t{0}, dtype))}));
 }
 
 Match index_put(Call& call) {
@@ -88,11 +91,13 @@ Match index_put(Call& call) {
 // Values where the mask is false are zero; indices there may be anything.
 Match masked_index_put(Call& call) {
   const ValueId x = call.tensor("self");
-  const ValueId kept = where(call, call.tensor("mask"), call.tensor("values"), call.patch.scalar(int64_t{0}, call.dtype_of(x)));
+  const ValueId kept = where(call, call.tensor("mask"), call.tensor("values"),
+                             call.patch.scalar(int64_t{0}, call.dtype_of(x)));
   AdvancedIndex at;
   std::optional<MaskIndex> mask;
   if (!read_indices(call, x, at, mask)) return stop(call);
-  if (mask || !clamp_indices(call, x, at)) return call.unsupported("its indices are a mask or its shape is symbolic");
+  if (mask || !clamp_indices(call, x, at))
+    return call.unsupported("its indices are a mask or its shape is symbolic");
   return call.result(put(call, x, kept, at, /*accumulate=*/true));
 }
 
@@ -109,11 +114,12 @@ Match embedding_renorm(Call& call) {
   norm = norm.to(dtype).to(wide.dtype());
   const Dims rows{weight.dims()[0]};
   const ValueId index = as_index(call, flatten(call, call.tensor("indices")));
-  const ValueId named = put(call, full(call, rows, Attr(false), DType::boolean), call.patch.scalar(int64_t{1}, DType::boolean),
-                            {{0}, {index}}, false);
+  const ValueId named = put(call, full(call, rows, Attr(false), DType::boolean),
+                            call.patch.scalar(int64_t{1}, DType::boolean), {{0}, {index}}, false);
   const Expr exceeds = norm.number(most).less(norm);
   const Expr scaled = (wide * (norm.number(most) / (norm + 1e-7))).to(dtype);
-  return call.result(where(Expr(call, call.unsqueeze(named, 1)).apply(Op::logical_and, exceeds), scaled, weight));
+  return call.result(
+      where(Expr(call, call.unsqueeze(named, 1)).apply(Op::logical_and, exceeds), scaled, weight));
 }
 
 // Rows along one axis: index_copy, index_add, index_fill.
@@ -149,18 +155,21 @@ Match index_reduce(Call& call) {
   const ValueId source = source_rows(call), x = at_least(call, self, 1);
   if (!ok(call)) return stop(call);
   Dims line(call.dims_of(source).size(), Dim(1));
-  if (line.size() != call.type(x).rank()) return invalid_model("index_reduce of ", call.type(source), " into ", call.type(x));
+  if (line.size() != call.type(x).rank())
+    return invalid_model("index_reduce of ", call.type(source), " into ", call.type(x));
   line[static_cast<size_t>(axis)] = extent(call, source, axis);
   const ValueId index = call.reshape(as_index(call, call.tensor("index")), line);
-  const ValueId out = call.op(Op::scatter, {x, expand(call, index, Dims(call.dims_of(source))), call.to(source, call.dtype_of(x))},
-                              {{"dim", Dim(axis)}, {"reduce", reduce}, {"include_self", call.flag("include_self")}});
+  const ValueId out = call.op(
+      Op::scatter, {x, expand(call, index, Dims(call.dims_of(source))), call.to(source, call.dtype_of(x))},
+      {{"dim", Dim(axis)}, {"reduce", reduce}, {"include_self", call.flag("include_self")}});
   return call.result(call.reshape(out, call.dims_of(self)));
 }
 
 Match put_flat(Call& call) {
   const ValueId x = call.tensor("self");
-  const ValueId out = put(call, flatten(call, x), flatten(call, call.tensor("source")),
-                          {{0}, {as_index(call, flatten(call, call.tensor("index")))}}, call.flag("accumulate"));
+  const ValueId out =
+      put(call, flatten(call, x), flatten(call, call.tensor("source")),
+          {{0}, {as_index(call, flatten(call, call.tensor("index")))}}, call.flag("accumulate"));
   return call.result(call.reshape(out, call.dims_of(x)));
 }
 
@@ -174,8 +183,9 @@ Match slice_scatter(Call& call) {
   if (open && b.step == 1) b.end = b.start + length;  // guards say that the source fits
   if (b.step == 1 && b.start == Dim(0) && b.end == extent(call, x, axis))
     return call.result(expand(call, call.to(src, call.dtype_of(x)), call.dims_of(x)));
-  return call.result(call.op(Op::slice_scatter, {x, call.to(src, call.dtype_of(x))},
-                             {{"dim", Dim(axis)}, {"start", b.start}, {"end", b.end}, {"step", Dim(b.step)}}));
+  return call.result(
+      call.op(Op::slice_scatter, {x, call.to(src, call.dtype_of(x))},
+              {{"dim", Dim(axis)}, {"start", b.start}, {"end", b.end}, {"step", Dim(b.step)}}));
 }
 Match select_scatter(Call& call) {
   const ValueId x = call.tensor("self"), src = call.tensor("src");
@@ -183,9 +193,11 @@ Match select_scatter(Call& call) {
   Dim index = call.dim("index");
   if (!ok(call)) return stop(call);
   if (index.value_or(0) < 0) index = extent(call, x, axis) + index;
-  if (call.rank(src) + 1 != call.rank(x)) return invalid_model("select_scatter of ", call.type(src), " into ", call.type(x));
-  return call.result(call.op(Op::slice_scatter, {x, call.unsqueeze(call.to(src, call.dtype_of(x)), axis)},
-                             {{"dim", Dim(axis)}, {"start", index}, {"end", index + Dim(1)}, {"step", Dim(1)}}));
+  if (call.rank(src) + 1 != call.rank(x))
+    return invalid_model("select_scatter of ", call.type(src), " into ", call.type(x));
+  return call.result(
+      call.op(Op::slice_scatter, {x, call.unsqueeze(call.to(src, call.dtype_of(x)), axis)},
+              {{"dim", Dim(axis)}, {"start", index}, {"end", index + Dim(1)}, {"step", Dim(1)}}));
 }
 
 // The k-th true element takes the k-th element of source: its number is a running count of the mask.

@@ -6,7 +6,8 @@ namespace {
 
 // (values, indices) along the axis; scalars sort as one element.
 std::vector<ValueId> sorted(Call& call, ValueId x, int64_t axis, bool descending) {
-  auto out = call.patch.add_all(Op::sort, {at_least(call, x, 1)}, {{"dim", Dim(axis)}, {"descending", descending}});
+  auto out =
+      call.patch.add_all(Op::sort, {at_least(call, x, 1)}, {{"dim", Dim(axis)}, {"descending", descending}});
   out.resize(2);
   for (ValueId& v : out) v = call.reshape(v, call.dims_of(x));
   return out;
@@ -24,8 +25,9 @@ Match msort(Call& call) { return call.result(sorted(call, call.tensor("self"), 0
 Match topk(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t axis = call.axis("dim", x);
-  auto out = call.patch.add_all(Op::topk, {at_least(call, x, 1)},
-                                {{"k", call.dim("k")}, {"dim", Dim(axis)}, {"largest", call.flag("largest")}});
+  auto out =
+      call.patch.add_all(Op::topk, {at_least(call, x, 1)},
+                         {{"k", call.dim("k")}, {"dim", Dim(axis)}, {"largest", call.flag("largest")}});
   out.resize(2);
   if (call.rank(x) == 0)
     for (ValueId& v : out) v = call.reshape(v, {});
@@ -37,8 +39,10 @@ Match search(Call& call, ValueId sorted_sequence, ValueId values, bool right) {
   const Dims shape = call.dims_of(values);
   if (!ok(call)) return stop(call);
   const bool rows = call.rank(sorted_sequence) > 1;
-  const ValueId out = call.op(Op::searchsorted, {call.to(sorted_sequence, dtype), call.to(rows ? values : at_least(call, values, 1), dtype)},
-                              {{"right", right}});
+  const ValueId out =
+      call.op(Op::searchsorted,
+              {call.to(sorted_sequence, dtype), call.to(rows ? values : at_least(call, values, 1), dtype)},
+              {{"right", right}});
   return call.result(call.to(call.reshape(out, shape), call.flag("out_int32") ? DType::i32 : DType::i64));
 }
 Match searchsorted(Call& call) {
@@ -46,12 +50,14 @@ Match searchsorted(Call& call) {
   bool right = call.flag("right");
   if (!call.is_none("side")) right = call.text("side") == "right";
   if (const ValueId sorter = call.optional_tensor("sorter"); sorter.valid())
-    sequence = call.op(Op::gather, {sequence, as_index(call, sorter)}, {{"dim", Dim(call.rank(sequence) - 1)}});
+    sequence =
+        call.op(Op::gather, {sequence, as_index(call, sorter)}, {{"dim", Dim(call.rank(sequence) - 1)}});
   return search(call, sequence, call.tensor_or_scalar("self", call.dtype_of(sequence)), right);
 }
 Match bucketize(Call& call) {
   const ValueId boundaries = call.tensor("boundaries");
-  return search(call, boundaries, call.tensor_or_scalar("self", call.dtype_of(boundaries)), call.flag("right"));
+  return search(call, boundaries, call.tensor_or_scalar("self", call.dtype_of(boundaries)),
+                call.flag("right"));
 }
 
 // Each element against each test element.

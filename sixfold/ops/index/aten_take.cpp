@@ -12,14 +12,16 @@ Match gather(Call& call) {
   const int64_t axis = call.axis("dim", x);
   const Dims shape = call.dims_of(index);
   if (numel(shape) == Dim(0)) return call.result(full(call, shape, Attr(Dim(0)), call.dtype_of(x)));
-  const ValueId out = call.op(Op::gather, {at_least(call, x, 1), as_index(call, at_least(call, index, 1))}, {{"dim", Dim(axis)}});
+  const ValueId out = call.op(Op::gather, {at_least(call, x, 1), as_index(call, at_least(call, index, 1))},
+                              {{"dim", Dim(axis)}});
   return call.result(call.reshape(out, shape));
 }
 
 Match index_select_rule(Call& call) {
   const ValueId x = call.tensor("self"), index = call.tensor("index");
   const int64_t axis = call.axis("dim", x);
-  const ValueId out = index_select(call, at_least(call, x, 1), axis, as_index(call, at_least(call, index, 1)));
+  const ValueId out =
+      index_select(call, at_least(call, x, 1), axis, as_index(call, at_least(call, index, 1)));
   return call.result(call.rank(x) == 0 ? call.reshape(out, {}) : out);
 }
 
@@ -47,7 +49,8 @@ Match take_along_dim(Call& call) {
   Dims x_shape = *joint, index_shape = *joint;
   x_shape[at] = length;
   index_shape[at] = count;
-  return call.result(call.op(Op::gather, {expand(call, x, x_shape), expand(call, index, index_shape)}, {{"dim", Dim(axis)}}));
+  return call.result(call.op(Op::gather, {expand(call, x, x_shape), expand(call, index, index_shape)},
+                             {{"dim", Dim(axis)}}));
 }
 
 Match embedding(Call& call) {
@@ -112,7 +115,8 @@ Match embedding_bag(Call& call) {
   const ValueId nowhere = full(call, {}, Attr(bags), DType::i64);
   bag = where(call, call.op(Op::lt, {bag, call.scalar(int64_t{0}, DType::i64)}), nowhere, bag);
   const int64_t padding = call.attr("padding_idx") ? call.integer_or("padding_idx", -1) : -1;
-  if (padding >= 0) bag = where(call, call.op(Op::eq, {indices, call.scalar(padding, call.dtype_of(indices))}), nowhere, bag);
+  if (padding >= 0)
+    bag = where(call, call.op(Op::eq, {indices, call.scalar(padding, call.dtype_of(indices))}), nowhere, bag);
 
   const DType wide = is_half(dtype) ? DType::f32 : dtype;  // products and sums of halves round once
   ValueId rows = call.to(call.op(Op::embedding, {weight, indices}), wide);
@@ -121,7 +125,11 @@ Match embedding_bag(Call& call) {
   const Dims shape{bags + Dim(1), width};
   const ValueId spread = expand(call, call.unsqueeze(bag, 1), {count, width});
   ValueId out = call.op(Op::scatter, {full(call, shape, Attr(Dim(0)), wide), spread, rows},
-                        {{"dim", Dim(0)}, {"reduce", mode == 0 ? "add" : mode == 1 ? "mean" : "amax"}, {"include_self", false}});
+                        {{"dim", Dim(0)},
+                         {"reduce", mode == 0   ? "add"
+                                    : mode == 1 ? "mean"
+                                                : "amax"},
+                         {"include_self", false}});
   out = call.to(call.slice(out, 0, Dim(0), bags), dtype);
   std::vector<ValueId> results(call.node().outputs.size(), kNoValue);
   if (!results.empty()) results[0] = out;
@@ -165,7 +173,8 @@ Match masked_select(Call& call) {
     }
     if (element_real(*known, from) != 0.0) positions.push_back(i);
   }
-  return call.result(index_select(call, flatten(call, expand(call, x, *joint)), 0, integers(call, positions)));
+  return call.result(
+      index_select(call, flatten(call, expand(call, x, *joint)), 0, integers(call, positions)));
 }
 
 Match shape_of_data(Call& call) { return call.unsupported(kDataShape); }

@@ -5,8 +5,8 @@
 
 namespace sixfold::aten {
 
-// An advanced index x[.., indices, ..] in canonical form: which axes, and integers for each. Boolean masks that are
-// known became their true positions.
+// An advanced index x[.., indices, ..] in canonical form: which axes, and integers for each. Boolean masks
+// that are known became their true positions.
 struct AdvancedIndex {
   Shape dims;
   std::vector<ValueId> indices;

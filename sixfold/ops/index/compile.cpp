@@ -13,7 +13,8 @@ bool may_fit(const Dim& inner, const Dim& outer) {
 }
 
 Status check_operands(const InferCall& call, size_t count) {
-  if (call.in.size() != count) return invalid_model(call.op, " takes ", count, " operands, got ", call.in.size());
+  if (call.in.size() != count)
+    return invalid_model(call.op, " takes ", count, " operands, got ", call.in.size());
   for (const Type& t : call.in)
     if (!t.present()) return invalid_model(call.op, " lacks an operand");
   return ok_status();
@@ -42,15 +43,16 @@ Status check_same_dtype(const InferCall& call, const Type& a, const Type& b) {
 Status check_aligned_index(const InferCall& call, size_t axis) {
   const Type &x = call.in[0], &index = call.in[1];
   SF_TRY(check_index(call, index));
-  if (index.rank() != x.rank()) return invalid_model(call.op, ": index ", index.dims, " for a tensor ", x.dims);
+  if (index.rank() != x.rank())
+    return invalid_model(call.op, ": index ", index.dims, " for a tensor ", x.dims);
   for (size_t i = 0; i < x.rank(); ++i)
     if (i != axis && !may_fit(index.dims[i], x.dims[i]))
       return invalid_model(call.op, " along ", axis, ": index ", index.dims, " exceeds the tensor ", x.dims);
   return ok_status();
 }
 
-// Shape of x[.., indices, ..]: the broadcast indices stand where the indexed axes stood if those are adjacent, else in
-// front, as in torch.
+// Shape of x[.., indices, ..]: the broadcast indices stand where the indexed axes stood if those are
+// adjacent, else in front, as in torch.
 Result<Dims> indexed_shape(const InferCall& call, std::span<const Type> indices) {
   const Type& x = call.in[0];
   const Shape dims = call.attrs.ints("dims");
@@ -87,7 +89,8 @@ InferResult index_select(const InferCall& call) {
   SF_TRY(check_operands(call, 2));
   SF_ASSIGN(const size_t axis, axis_attr(call));
   SF_TRY(check_index(call, call.in[1]));
-  if (call.in[1].rank() != 1) return invalid_model("index_select: the index is ", call.in[1], ", expected rank 1");
+  if (call.in[1].rank() != 1)
+    return invalid_model("index_select: the index is ", call.in[1], ", expected rank 1");
   Type out = call.in[0];
   out.dims[axis] = call.in[1].dims[0];
   return std::vector<Type>{std::move(out)};
@@ -126,7 +129,8 @@ InferResult scatter(const InferCall& call) {
   SF_TRY(check_aligned_index(call, axis));
   const Type &x = call.in[0], &index = call.in[1], &src = call.in[2];
   SF_TRY(check_same_dtype(call, x, src));
-  if (src.rank() != index.rank()) return invalid_model("scatter: index ", index.dims, " for values ", src.dims);
+  if (src.rank() != index.rank())
+    return invalid_model("scatter: index ", index.dims, " for values ", src.dims);
   for (size_t i = 0; i < index.rank(); ++i)
     if (!may_fit(index.dims[i], src.dims[i]))
       return invalid_model("scatter: index ", index.dims, " exceeds the values ", src.dims);

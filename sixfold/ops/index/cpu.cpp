@@ -1,8 +1,9 @@
-// index, index_select, embedding: rows of x at the positions that indices name; index_put writes them. slice_scatter.
+// index, index_select, embedding: rows of x at the positions that indices name; index_put writes them.
+// slice_scatter.
 //
-// x is seen as x[rest][position][inner]: `inner` are the axes behind the last indexed one, one contiguous run; `rest` the
-// other axes that are not indexed. Indexed axes that are adjacent leave the result as [rest][n][inner], others as
-// [n][rest][inner], as in torch.
+// x is seen as x[rest][position][inner]: `inner` are the axes behind the last indexed one, one contiguous
+// run; `rest` the other axes that are not indexed. Indexed axes that are adjacent leave the result as
+// [rest][n][inner], others as [n][rest][inner], as in torch.
 #include <algorithm>
 #include <cstring>
 
@@ -33,7 +34,8 @@ Result<Rows> make_rows(const TensorDesc& x, const Shape& dims, std::span<const T
     list.push_back({indices[i], x.shape[d], x.strides[d]});
   }
   SF_ASSIGN(Positions positions, Positions::make(list));
-  Rows rows{std::move(positions), {0}, 1, dims.back() - dims.front() + 1 == static_cast<int64_t>(dims.size())};
+  Rows rows{
+      std::move(positions), {0}, 1, dims.back() - dims.front() + 1 == static_cast<int64_t>(dims.size())};
   for (size_t d = static_cast<size_t>(dims.back()) + 1; d < x.rank(); ++d) rows.inner *= x.shape[d];
   for (size_t d = 0; d < static_cast<size_t>(dims.back()); ++d) {
     if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end()) continue;
@@ -48,11 +50,20 @@ Result<Rows> make_rows(const TensorDesc& x, const Shape& dims, std::span<const T
 // Copies rows of `bytes`; short ones by a fixed size, which the compiler turns into one move.
 inline void copy_row(std::byte* dst, const std::byte* src, int64_t bytes) {
   switch (bytes) {
-    case 1: *dst = *src; return;
-    case 2: std::memcpy(dst, src, 2); return;
-    case 4: std::memcpy(dst, src, 4); return;
-    case 8: std::memcpy(dst, src, 8); return;
-    default: std::memcpy(dst, src, static_cast<size_t>(bytes));
+    case 1:
+      *dst = *src;
+      return;
+    case 2:
+      std::memcpy(dst, src, 2);
+      return;
+    case 4:
+      std::memcpy(dst, src, 4);
+      return;
+    case 8:
+      std::memcpy(dst, src, 8);
+      return;
+    default:
+      std::memcpy(dst, src, static_cast<size_t>(bytes));
   }
 }
 
@@ -67,15 +78,19 @@ KernelResult take_rows(const KernelCall& call, const Shape& dims) {
         SF_TRY(rows.positions.read(b.in.data() + 1, at));
         const auto* x = b.input<std::byte>(0);
         auto* out = b.output<std::byte>();
-        const int64_t bytes = rows.inner * size, n = rows.positions.count(), rest = static_cast<int64_t>(rows.rest.size());
+        const int64_t bytes = rows.inner * size, n = rows.positions.count(),
+                      rest = static_cast<int64_t>(rows.rest.size());
         const int64_t total = n * rest, minor = rows.rest_first ? n : rest;
-        b.pool.for_ranges(bytes == 0 ? 0 : total, kTaskBytes / std::max<int64_t>(bytes, 1), [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            const int64_t major = i / minor, m = i % minor;
-            const int64_t from = at[rows.rest_first ? m : major] + rows.rest[static_cast<size_t>(rows.rest_first ? major : m)];
-            copy_row(out + i * bytes, x + from * size, bytes);
-          }
-        });
+        b.pool.for_ranges(bytes == 0 ? 0 : total, kTaskBytes / std::max<int64_t>(bytes, 1),
+                          [&](int64_t begin, int64_t end) {
+                            for (int64_t i = begin; i < end; ++i) {
+                              const int64_t major = i / minor, m = i % minor;
+                              const int64_t from =
+                                  at[rows.rest_first ? m : major] +
+                                  rows.rest[static_cast<size_t>(rows.rest_first ? major : m)];
+                              copy_row(out + i * bytes, x + from * size, bytes);
+                            }
+                          });
         return ok_status();
       },
       {.scratch_bytes = scratch});
@@ -86,8 +101,10 @@ void add_row(std::byte* dst, const std::byte* src, int64_t n) {
   auto* to = reinterpret_cast<T*>(dst);
   const auto* from = reinterpret_cast<const T*>(src);
   for (int64_t i = 0; i < n; ++i) {
-    if constexpr (std::is_same_v<T, bool>) to[i] = to[i] || from[i];
-    else to[i] = static_cast<T>(to[i] + from[i]);  // halves round after each addition, as torch's do
+    if constexpr (std::is_same_v<T, bool>)
+      to[i] = to[i] || from[i];
+    else
+      to[i] = static_cast<T>(to[i] + from[i]);  // halves round after each addition, as torch's do
   }
 }
 
@@ -112,8 +129,10 @@ KernelResult index_put(const KernelCall& call) {
   }
   if (!rows.rest_first) region = joint;
   for (size_t d = 0; d < x.rank(); ++d) {
-    if (rows.rest_first && static_cast<int64_t>(d) == dims[0]) region.insert(region.end(), joint.begin(), joint.end());
-    if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) == dims.end()) region.push_back(x.shape[d]);
+    if (rows.rest_first && static_cast<int64_t>(d) == dims[0])
+      region.insert(region.end(), joint.begin(), joint.end());
+    if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) == dims.end())
+      region.push_back(x.shape[d]);
   }
   Shape strides(region.size(), 0);
   for (size_t d = 0; d < values.rank(); ++d)
@@ -150,8 +169,10 @@ KernelResult index_put(const KernelCall& call) {
             for (int64_t i = 0; i < n; ++i) {
               std::byte* to = out + (at[i] + rows.rest[static_cast<size_t>(r)]) * size;
               const std::byte* row = from + rows.row(r, i) * bytes;
-              if (add) add(to, row, rows.inner);
-              else copy_row(to, row, bytes);
+              if (add)
+                add(to, row, rows.inner);
+              else
+                copy_row(to, row, bytes);
             }
           }
         });

@@ -12,13 +12,13 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 13;
 
-// The elements of the index tensor in order, row by row along its last axis, with the offsets that go with them in
-// another tensor whose `axis` is left out (x) or kept (src).
+// The elements of the index tensor in order, row by row along its last axis, with the offsets that go with
+// them in another tensor whose `axis` is left out (x) or kept (src).
 struct Walk {
-  Shape shape;         // of the index, without its last axis
-  int64_t width = 1;   // extent of the last axis
-  Shape strides;       // of the other tensor
-  int64_t inner = 0;   // its stride along the last axis
+  Shape shape;        // of the index, without its last axis
+  int64_t width = 1;  // extent of the last axis
+  Shape strides;      // of the other tensor
+  int64_t inner = 0;  // its stride along the last axis
 
   Walk(const Shape& index, Shape other, size_t left_out) : shape(index), strides(std::move(other)) {
     if (left_out < strides.size()) strides[left_out] = 0;
@@ -67,8 +67,11 @@ KernelResult make_gather(const KernelCall& call) {
 enum class Reduce { none, add, mul, mean, amax, amin };
 
 Reduce reduction(const std::string& name) {
-  static constexpr std::pair<std::string_view, Reduce> kNames[] = {
-      {"add", Reduce::add}, {"mul", Reduce::mul}, {"mean", Reduce::mean}, {"amax", Reduce::amax}, {"amin", Reduce::amin}};
+  static constexpr std::pair<std::string_view, Reduce> kNames[] = {{"add", Reduce::add},
+                                                                   {"mul", Reduce::mul},
+                                                                   {"mean", Reduce::mean},
+                                                                   {"amax", Reduce::amax},
+                                                                   {"amin", Reduce::amin}};
   for (const auto& [text, reduce] : kNames)
     if (text == name) return reduce;
   return Reduce::none;
@@ -77,14 +80,16 @@ Reduce reduction(const std::string& name) {
 template <typename T>
 T identity(Reduce reduce) {
   switch (reduce) {
-    case Reduce::mul: return T(1);
+    case Reduce::mul:
+      return T(1);
     case Reduce::amax:
       if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
       return std::numeric_limits<T>::lowest();
     case Reduce::amin:
       if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
       return std::numeric_limits<T>::max();
-    default: return T(0);
+    default:
+      return T(0);
   }
 }
 
@@ -99,14 +104,21 @@ T combine(Reduce reduce, T a, T b) {
   switch (reduce) {
     case Reduce::add:
     case Reduce::mean:
-      if constexpr (std::is_same_v<T, bool>) return a || b;
-      else return static_cast<T>(a + b);
+      if constexpr (std::is_same_v<T, bool>)
+        return a || b;
+      else
+        return static_cast<T>(a + b);
     case Reduce::mul:
-      if constexpr (std::is_same_v<T, bool>) return a && b;
-      else return static_cast<T>(a * b);
-    case Reduce::amax: return is_nan(b) || a < b ? b : a;  // a NaN on either side stays
-    case Reduce::amin: return is_nan(b) || b < a ? b : a;
-    default: return b;
+      if constexpr (std::is_same_v<T, bool>)
+        return a && b;
+      else
+        return static_cast<T>(a * b);
+    case Reduce::amax:
+      return is_nan(b) || a < b ? b : a;  // a NaN on either side stays
+    case Reduce::amin:
+      return is_nan(b) || b < a ? b : a;
+    default:
+      return b;
   }
 }
 
@@ -128,7 +140,8 @@ KernelResult make_scatter(const KernelCall& call) {
   // Elements that differ before the axis never meet: one task each. Within a task the order is the index's.
   int64_t tasks = 1;
   for (size_t d = 0; d < axis; ++d) tasks *= index.shape[d];
-  const int64_t task_rows = tasks == 0 ? 0 : to.rows() / tasks;  // the axis may be the last: rows are then 1 each
+  const int64_t task_rows =
+      tasks == 0 ? 0 : to.rows() / tasks;  // the axis may be the last: rows are then 1 each
   const size_t index_bytes = (positions.scratch_bytes() + 63) / 64 * 64;
   const bool counts = reduce == Reduce::mean;
   const size_t count_bytes = counts ? static_cast<size_t>(x.count()) * sizeof(int32_t) : 0;
@@ -172,10 +185,14 @@ KernelResult make_scatter(const KernelCall& call) {
 template <typename F>
 KernelResult by_width(size_t width, const F& f) {
   switch (width) {
-    case 1: return f(uint8_t{});
-    case 2: return f(uint16_t{});
-    case 4: return f(uint32_t{});
-    default: return f(uint64_t{});
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
   }
 }
 
@@ -192,8 +209,10 @@ KernelResult scatter(const KernelCall& call) {
   if (is_half(dtype)) return unsupported("scatter that reduces ", dtype);
   return with_type(dtype, [&](auto tag) -> KernelResult {
     using T = decltype(tag);
-    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) return unsupported("halves");
-    else return make_scatter<T>(call);
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+      return unsupported("halves");
+    else
+      return make_scatter<T>(call);
   });
 }
 

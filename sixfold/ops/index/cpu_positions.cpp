@@ -1,7 +1,7 @@
-#include "sixfold/ops/index/positions.h"
-
 #include <algorithm>
 #include <array>
+
+#include "sixfold/ops/index/positions.h"
 
 namespace sixfold::cpu {
 namespace {
@@ -40,7 +40,8 @@ Status Positions::read(const void* const* data, int64_t* out) const {
     int64_t from = 0;
     for (int64_t n = 0; n < count_; ++n) {
       const int64_t i = part.whole ? n : from;
-      int64_t index = part.wide ? static_cast<const int64_t*>(data[k])[i] : static_cast<const int32_t*>(data[k])[i];
+      int64_t index =
+          part.wide ? static_cast<const int64_t*>(data[k])[i] : static_cast<const int32_t*>(data[k])[i];
       if (index < -part.extent || index >= part.extent) return out_of_range(index, part.extent);
       if (index < 0) index += part.extent;
       out[n] = (k == 0 ? 0 : out[n]) + index * part.stride;

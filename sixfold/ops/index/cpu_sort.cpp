@@ -1,4 +1,5 @@
-// sort, topk and searchsorted. NaN is larger than every number; of equals the one with the lower index comes first.
+// sort, topk and searchsorted. NaN is larger than every number; of equals the one with the lower index comes
+// first.
 #include <algorithm>
 #include <cmath>
 
@@ -12,8 +13,10 @@ using Wide = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFl
 
 template <typename W>
 bool less(W a, W b) {
-  if constexpr (std::is_floating_point_v<W>) return a < b || (std::isnan(b) && !std::isnan(a));
-  else return a < b;
+  if constexpr (std::is_floating_point_v<W>)
+    return a < b || (std::isnan(b) && !std::isnan(a));
+  else
+    return a < b;
 }
 
 template <typename T>
@@ -61,8 +64,10 @@ KernelResult make_select(const KernelCall& call, int64_t keep, bool descending) 
               if (keep < length) std::nth_element(first, first + keep, first + length, comes_first);
               std::sort(first, first + keep, comes_first);
             };
-            if (descending) order([](const Item<T>& p, const Item<T>& q) { return before_descending(p, q); });
-            else order([](const Item<T>& p, const Item<T>& q) { return before(p, q); });
+            if (descending)
+              order([](const Item<T>& p, const Item<T>& q) { return before_descending(p, q); });
+            else
+              order([](const Item<T>& p, const Item<T>& q) { return before(p, q); });
             const int64_t to = lane / inner * keep * inner + lane % inner;
             for (int64_t i = 0; i < keep; ++i) {
               values[to + i * inner] = first[i].value;
@@ -80,7 +85,8 @@ KernelResult make_search(const KernelCall& call) {
   const TensorDesc &sorted = call.in[0], &values = call.in[1];
   const int64_t length = sorted.shape.back(), count = values.count();
   // Values of one row of `sorted`; all of them when it is the only row.
-  const int64_t row = sorted.rank() == 1 ? std::max<int64_t>(count, 1) : std::max<int64_t>(values.shape.back(), 1);
+  const int64_t row =
+      sorted.rank() == 1 ? std::max<int64_t>(count, 1) : std::max<int64_t>(values.shape.back(), 1);
   const bool right = call.attrs.flag("right");
   return make_kernel([=](const Buffers& b) {
     const T* sorted = b.input<T>(0);
@@ -94,8 +100,10 @@ KernelResult make_search(const KernelCall& call) {
         while (low < high) {  // comparisons as torch makes them: a NaN goes to the end
           const int64_t middle = low + (high - low) / 2;
           const auto x = static_cast<Wide<T>>(first[middle]);
-          if (right ? !(x > value) : !(x >= value)) low = middle + 1;
-          else high = middle;
+          if (right ? !(x > value) : !(x >= value))
+            low = middle + 1;
+          else
+            high = middle;
         }
         out[i] = low;
       }
@@ -108,8 +116,9 @@ KernelResult make_search(const KernelCall& call) {
 
 KernelResult sort(const KernelCall& call) {
   const int64_t length = call.in[0].shape[static_cast<size_t>(call.attrs.integer("dim"))];
-  return with_type(call.in[0].dtype,
-                   [&](auto tag) { return make_select<decltype(tag)>(call, length, call.attrs.flag("descending")); });
+  return with_type(call.in[0].dtype, [&](auto tag) {
+    return make_select<decltype(tag)>(call, length, call.attrs.flag("descending"));
+  });
 }
 
 KernelResult topk(const KernelCall& call) {

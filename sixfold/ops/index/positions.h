@@ -27,8 +27,8 @@ class Positions {
  private:
   static constexpr size_t kMaxAxes = 8;
   struct Part {
-    bool wide;  // i64, not i32
-    bool whole; // of the joint shape: no broadcasting
+    bool wide;   // i64, not i32
+    bool whole;  // of the joint shape: no broadcasting
     int64_t extent, stride;
     Shape strides;  // in the joint shape
   };

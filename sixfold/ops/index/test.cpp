@@ -22,7 +22,8 @@ TEST(Gather, takes_along_the_axis_and_counts_negative_indices_from_the_end) {
 }
 
 TEST(Gather, names_an_index_that_is_out_of_range) {
-  const auto out = run_op(Op::gather, {counting<float>({3}), tensor_of<int64_t>({1}, {3})}, {{"dim", Dim(0)}});
+  const auto out =
+      run_op(Op::gather, {counting<float>({3}), tensor_of<int64_t>({1}, {3})}, {{"dim", Dim(0)}});
   ASSERT_FALSE(out.ok());
   EXPECT_EQ(out.error().message(), "index 3 is out of range for an axis of 3");
 }
@@ -46,7 +47,8 @@ TEST(Index, puts_adjacent_axes_in_place_and_others_in_front) {
   // x[:, a, b]: [2, 2]
   EXPECT_EQ(run_one<float>(Op::index, {x, a, b}, {{"dims", Dims{1, 2}}}), (std::vector<float>{3, 1, 9, 7}));
   // x[a, :, b]: [2, 3]
-  EXPECT_EQ(run_one<float>(Op::index, {x, a, b}, {{"dims", Dims{0, 2}}}), (std::vector<float>{7, 9, 11, 1, 3, 5}));
+  EXPECT_EQ(run_one<float>(Op::index, {x, a, b}, {{"dims", Dims{0, 2}}}),
+            (std::vector<float>{7, 9, 11, 1, 3, 5}));
 }
 
 TEST(IndexPut, keeps_the_last_of_equal_positions_or_adds_them) {
@@ -59,8 +61,10 @@ TEST(IndexPut, keeps_the_last_of_equal_positions_or_adds_them) {
 }
 
 TEST(IndexPut, spreads_one_value) {
-  EXPECT_EQ(run_one<int32_t>(Op::index_put, {counting<int32_t>({2, 2}), tensor_of<int32_t>({}, {9}), tensor_of<int64_t>({1}, {-1})},
-                             {{"dims", Dims{0}}, {"accumulate", false}}),
+  EXPECT_EQ(run_one<int32_t>(
+                Op::index_put,
+                {counting<int32_t>({2, 2}), tensor_of<int32_t>({}, {9}), tensor_of<int64_t>({1}, {-1})},
+                {{"dims", Dims{0}}, {"accumulate", false}}),
             (std::vector<int32_t>{0, 1, 9, 9}));
 }
 
@@ -68,7 +72,8 @@ TEST(Scatter, reduces_as_torch_does) {
   const Tensor x = tensor_of<float>({3}, {1, 2, 3}), index = tensor_of<int64_t>({3}, {0, 0, 2});
   const Tensor src = tensor_of<float>({3}, {4, 6, kNan});
   const auto run = [&](const char* reduce, bool include_self) {
-    return run_one<float>(Op::scatter, {x, index, src}, {{"dim", Dim(0)}, {"reduce", reduce}, {"include_self", include_self}});
+    return run_one<float>(Op::scatter, {x, index, src},
+                          {{"dim", Dim(0)}, {"reduce", reduce}, {"include_self", include_self}});
   };
   EXPECT_EQ(run("none", true)[0], 6);
   EXPECT_EQ(run("add", true)[0], 11);
@@ -97,21 +102,26 @@ TEST(Sort, is_stable_and_puts_nan_last) {
 }
 
 TEST(Sort, works_along_any_axis) {
-  EXPECT_EQ(run_one<int64_t>(Op::sort, {tensor_of<int64_t>({2, 2}, {3, 0, 1, 2})}, {{"dim", Dim(0)}, {"descending", false}}),
+  EXPECT_EQ(run_one<int64_t>(Op::sort, {tensor_of<int64_t>({2, 2}, {3, 0, 1, 2})},
+                             {{"dim", Dim(0)}, {"descending", false}}),
             (std::vector<int64_t>{1, 0, 3, 2}));
 }
 
 TEST(TopK, gives_the_smallest_too) {
-  auto out = run_op(Op::topk, {tensor_of<float>({5}, {3, 1, 4, 1, 5})}, {{"k", Dim(2)}, {"dim", Dim(0)}, {"largest", false}});
+  auto out = run_op(Op::topk, {tensor_of<float>({5}, {3, 1, 4, 1, 5})},
+                    {{"k", Dim(2)}, {"dim", Dim(0)}, {"largest", false}});
   ASSERT_TRUE(out.ok());
   EXPECT_EQ(values_of<float>(out->at(0)), (std::vector<float>{1, 1}));
   EXPECT_EQ(values_of<int64_t>(out->at(1)), (std::vector<int64_t>{1, 3}));
 }
 
 TEST(SearchSorted, tells_left_from_right) {
-  const Tensor rows = tensor_of<float>({2, 3}, {1, 3, 5, 2, 4, 6}), values = tensor_of<float>({2, 1}, {3, kNan});
-  EXPECT_EQ(run_one<int64_t>(Op::searchsorted, {rows, values}, {{"right", false}}), (std::vector<int64_t>{1, 3}));
-  EXPECT_EQ(run_one<int64_t>(Op::searchsorted, {rows, values}, {{"right", true}}), (std::vector<int64_t>{2, 3}));
+  const Tensor rows = tensor_of<float>({2, 3}, {1, 3, 5, 2, 4, 6}),
+               values = tensor_of<float>({2, 1}, {3, kNan});
+  EXPECT_EQ(run_one<int64_t>(Op::searchsorted, {rows, values}, {{"right", false}}),
+            (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(run_one<int64_t>(Op::searchsorted, {rows, values}, {{"right", true}}),
+            (std::vector<int64_t>{2, 3}));
 }
 
 }  // namespace

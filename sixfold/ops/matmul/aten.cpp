@@ -1,7 +1,7 @@
 // ATen's matrix products -> matmul, linear.
-#include "sixfold/ops/matmul/products.h"
-
 #include <algorithm>
+
+#include "sixfold/ops/matmul/products.h"
 
 namespace sixfold::aten {
 
@@ -38,7 +38,8 @@ ValueId matmul(Call& call, ValueId a, ValueId b) {
   if (!call.patch.status().ok()) return kNoValue;
   const int64_t ra = call.rank(a), rb = call.rank(b);
   if (ra == 0 || rb == 0) {
-    call.fail(Code::InvalidModel, "matmul of ", call.type(a), " and ", call.type(b), ": both need at least one axis");
+    call.fail(Code::InvalidModel, "matmul of ", call.type(a), " and ", call.type(b),
+              ": both need at least one axis");
     return kNoValue;
   }
   const ValueId y = product(call, ra == 1 ? call.unsqueeze(a, 0) : a, rb == 1 ? call.unsqueeze(b, 1) : b);
@@ -152,7 +153,8 @@ Match addr(Call& call) {
   const DType dtype = promote(call.dtype_of(self), promote(call.dtype_of(a), call.dtype_of(b)));
   const ValueId p = call.to(outer_value(call, a, b), dtype);
   if (dtype == DType::boolean) {  // alpha and beta are bools, + is or, * is and
-    const ValueId scaled_p = call.real("alpha") != 0 ? p : call.op(Op::logical_and, {p, call.scalar(0.0, dtype)});
+    const ValueId scaled_p =
+        call.real("alpha") != 0 ? p : call.op(Op::logical_and, {p, call.scalar(0.0, dtype)});
     if (call.real("beta") == 0.0) return call.result(scaled_p);
     return call.result(call.op(Op::logical_or, {self, scaled_p}));
   }
@@ -167,7 +169,8 @@ Match linear(Call& call) {
     if (b.valid()) inputs.push_back(b);
     return call.result(call.op(Op::linear, std::move(inputs), {{"activation", std::string("none")}}));
   }
-  ValueId y = call.rank(w) == 2 ? call.op(Op::linear, {x, w}, {{"activation", std::string("none")}}) : matmul(call, x, w);
+  ValueId y = call.rank(w) == 2 ? call.op(Op::linear, {x, w}, {{"activation", std::string("none")}})
+                                : matmul(call, x, w);
   if (b.valid()) y = call.op(Op::add, {y, b});
   return call.result(y);
 }
@@ -215,7 +218,8 @@ Match vecdot(Call& call) {
 Match weight_int8pack_mm(Call& call) {
   const ValueId x = call.tensor("self"), w = call.tensor("mat2"), scales = call.tensor("scales");
   if (!call.patch.status().ok()) return std::move(call.patch);
-  const ValueId y = call.op(Op::linear, {x, call.to(w, call.dtype_of(x))}, {{"activation", std::string("none")}});
+  const ValueId y =
+      call.op(Op::linear, {x, call.to(w, call.dtype_of(x))}, {{"activation", std::string("none")}});
   return call.result(call.op(Op::mul, {y, call.to(scales, call.dtype_of(x))}));
 }
 
@@ -251,7 +255,8 @@ Match tensordot(Call& call) {
   Labels la = iota_labels(0, call.rank(a)), lb = iota_labels(1000, call.rank(b)), keep;
   std::vector<bool> gone_a(la.size()), gone_b(lb.size());
   for (size_t i = 0; i < da.size(); ++i) {
-    const auto x = static_cast<size_t>(call.normalize(da[i], a)), y = static_cast<size_t>(call.normalize(db[i], b));
+    const auto x = static_cast<size_t>(call.normalize(da[i], a)),
+               y = static_cast<size_t>(call.normalize(db[i], b));
     if (!call.patch.status().ok()) return std::move(call.patch);
     if (x >= la.size() || y >= lb.size() || gone_a[x] || gone_b[y])
       return invalid_model("tensordot over axes ", da, " and ", db);

@@ -13,7 +13,9 @@ struct Labelled {
   Labels labels;
 };
 
-bool has(const Labels& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
+bool has(const Labels& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
 size_t find(const Labels& labels, int label) {
   return static_cast<size_t>(std::find(labels.begin(), labels.end(), label) - labels.begin());
 }
@@ -125,9 +127,11 @@ ValueId contract(Call& call, ValueId a_value, const Labels& a_labels, ValueId b_
   Labelled out{kNoValue, join(join(batch, left), right)};
 
   Dims dims;
-  for (const int label : out.labels) dims.push_back(has(a.labels, label) ? extent(call, a, label) : extent(call, b, label));
+  for (const int label : out.labels)
+    dims.push_back(has(a.labels, label) ? extent(call, a, label) : extent(call, b, label));
   if (inner.empty()) {
-    Dims da(dims.begin(), dims.end() - static_cast<ptrdiff_t>(right.size())), db(dims.begin(), dims.begin() + static_cast<ptrdiff_t>(batch.size()));
+    Dims da(dims.begin(), dims.end() - static_cast<ptrdiff_t>(right.size())),
+        db(dims.begin(), dims.begin() + static_cast<ptrdiff_t>(batch.size()));
     da.resize(dims.size(), Dim(1));
     db.resize(batch.size() + left.size(), Dim(1));
     db.insert(db.end(), dims.end() - static_cast<ptrdiff_t>(right.size()), dims.end());
@@ -136,15 +140,19 @@ ValueId contract(Call& call, ValueId a_value, const Labels& a_labels, ValueId b_
     return finish(call, out, keep);
   }
 
-  const Dim m = extent(call, a, left), n = extent(call, b, right), k = extent(call, a, inner), many = extent(call, a, batch);
+  const Dim m = extent(call, a, left), n = extent(call, b, right), k = extent(call, a, inner),
+            many = extent(call, a, batch);
   const ValueId rows = ordered(call, a, join(join(batch, left), inner)).value;
   if (batch.empty() && b.labels == join(right, inner)) {  // weights as a layer has them: [N, K]
     out.value = call.op(Op::linear, {call.reshape(rows, {m, k}), call.reshape(b.value, {n, k})},
                         {{"activation", std::string("none")}});
   } else {
     const ValueId columns = ordered(call, b, join(join(batch, inner), right)).value;
-    if (batch.empty()) out.value = product(call, call.reshape(rows, {m, k}), call.reshape(columns, {k, n}));
-    else out.value = call.op(Op::matmul, {call.reshape(rows, {many, m, k}), call.reshape(columns, {many, k, n})});
+    if (batch.empty())
+      out.value = product(call, call.reshape(rows, {m, k}), call.reshape(columns, {k, n}));
+    else
+      out.value =
+          call.op(Op::matmul, {call.reshape(rows, {many, m, k}), call.reshape(columns, {many, k, n})});
   }
   out.value = call.reshape(out.value, dims);
   return finish(call, out, keep);
@@ -158,12 +166,15 @@ Match einsum(Call& call) {
   const size_t arrow = text.find("->");
   const auto bad = [&](std::string_view why) { return invalid_model("einsum '", text, "': ", why); };
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  constexpr int kEllipsis = 1000;  // labels of the axes that ... stands for count down from here, last axis first
+  constexpr int kEllipsis =
+      1000;  // labels of the axes that ... stands for count down from here, last axis first
 
   std::vector<std::string> terms(1);
   for (const char c : text.substr(0, arrow)) {
-    if (c == ',') terms.emplace_back();
-    else terms.back() += c;
+    if (c == ',')
+      terms.emplace_back();
+    else
+      terms.back() += c;
   }
   if (terms.size() != tensors.size() || tensors.empty()) return bad("one term per operand is expected");
 

@@ -8,9 +8,10 @@ namespace {
 
 void linear(benchmark::State& state) {
   const int64_t m = state.range(0), k = state.range(1), n = state.range(2);
-  bench_op(state, Op::linear, {{m, k}, {n, k}, {n}}, {m, n}, {{"activation", std::string("none")}}, /*channels_last=*/false);
-  state.counters["GFLOPS"] =
-      benchmark::Counter(2e-9 * static_cast<double>(m * n * k), benchmark::Counter::kIsIterationInvariantRate);
+  bench_op(state, Op::linear, {{m, k}, {n, k}, {n}}, {m, n}, {{"activation", std::string("none")}},
+           /*channels_last=*/false);
+  state.counters["GFLOPS"] = benchmark::Counter(2e-9 * static_cast<double>(m * n * k),
+                                                benchmark::Counter::kIsIterationInvariantRate);
   state.counters["GB/s"] =  // of weights
       benchmark::Counter(4e-9 * static_cast<double>(n * k), benchmark::Counter::kIsIterationInvariantRate);
 }
@@ -28,10 +29,15 @@ BENCHMARK(linear)
 void matmul(benchmark::State& state) {
   const int64_t b = state.range(0), m = state.range(1), k = state.range(2), n = state.range(3);
   bench_op(state, Op::matmul, {{b, m, k}, {b, k, n}}, {b, m, n}, {}, /*channels_last=*/false);
-  state.counters["GFLOPS"] =
-      benchmark::Counter(2e-9 * static_cast<double>(b * m * n * k), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["GFLOPS"] = benchmark::Counter(2e-9 * static_cast<double>(b * m * n * k),
+                                                benchmark::Counter::kIsIterationInvariantRate);
 }
-BENCHMARK(matmul)->ArgNames({"b", "m", "k", "n"})->Args({12, 197, 64, 197})->Args({12, 197, 197, 64})->Args({1, 512, 512, 512})->UseRealTime();
+BENCHMARK(matmul)
+    ->ArgNames({"b", "m", "k", "n"})
+    ->Args({12, 197, 64, 197})
+    ->Args({12, 197, 197, 64})
+    ->Args({1, 512, 512, 512})
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace sixfold

@@ -10,7 +10,8 @@
 namespace sixfold::cpu {
 namespace {
 
-// y[rows, columns] = a[rows, inner] b, for each batch; b is [inner, columns], or [columns, inner] when transposed.
+// y[rows, columns] = a[rows, inner] b, for each batch; b is [inner, columns], or [columns, inner] when
+// transposed.
 struct Product {
   int64_t rows = 0, columns = 0, inner = 0;
   bool transposed = false;
@@ -19,7 +20,8 @@ struct Product {
 };
 
 // Offsets of every batch of the result in operands that may have batch extents of 1.
-std::vector<std::pair<int64_t, int64_t>> batch_offsets(const TensorDesc& a, const TensorDesc& b, const Shape& out) {
+std::vector<std::pair<int64_t, int64_t>> batch_offsets(const TensorDesc& a, const TensorDesc& b,
+                                                       const Shape& out) {
   const size_t axes = out.size() - 2;
   std::vector<std::pair<int64_t, int64_t>> offsets{{0, 0}};
   const auto step = [&](const TensorDesc& t, size_t axis) {
@@ -54,50 +56,54 @@ KernelResult make_f32(Product product, UnaryF32 activation) {
   const int64_t cuts = row_blocks * column_blocks;
   // Small products of a batch share a task.
   const int64_t grain = std::max<int64_t>(1, kTaskWork / std::max<int64_t>(work / cuts, 1));
-  return make_kernel([p = std::move(product), activation, many, row_blocks, column_blocks, cuts, grain](const Buffers& b) {
-    const float* a = b.input<float>(0);
-    const float* w = b.input<float>(1);
-    const float* bias = p.bias ? b.input<float>(2) : nullptr;
-    float* y = b.output<float>();
-    const auto one = [&](int64_t i) {
-      const int64_t batch = i / cuts, r = i % cuts / column_blocks, c = i % cuts % column_blocks;
-      const int64_t row = r * p.rows / row_blocks, rows = (r + 1) * p.rows / row_blocks - row;
-      const int64_t column = c * p.columns / column_blocks, columns = (c + 1) * p.columns / column_blocks - column;
-      const auto& [offset_a, offset_b] = p.batches[static_cast<size_t>(batch)];
-      const float* left = a + offset_a + row * p.inner;
-      const float* right = w + offset_b + column * (p.transposed ? p.inner : 1);
-      float* out = y + (batch * p.rows + row) * p.columns + column;
-      if (p.inner == 0) {
-        for (int64_t q = 0; q < rows; ++q) std::fill_n(out + q * p.columns, columns, 0.0f);
-      } else {
-        dnnl_sgemm('N', p.transposed ? 'T' : 'N', rows, columns, p.inner, 1.0f, left, p.inner, right,
-                   p.transposed ? p.inner : p.columns, 0.0f, out, p.columns);
-      }
-      if (!bias && !activation) return;
-      for (int64_t q = 0; q < rows; ++q) {
-        float* line = out + q * p.columns;
-        if (bias)
-          for (int64_t k = 0; k < columns; ++k) line[k] += bias[column + k];
-        activation(line, line, static_cast<size_t>(columns));
-      }
-    };
-    b.pool.for_ranges(many * cuts, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) one(i);
-    });
-    return ok_status();
-  });
+  return make_kernel(
+      [p = std::move(product), activation, many, row_blocks, column_blocks, cuts, grain](const Buffers& b) {
+        const float* a = b.input<float>(0);
+        const float* w = b.input<float>(1);
+        const float* bias = p.bias ? b.input<float>(2) : nullptr;
+        float* y = b.output<float>();
+        const auto one = [&](int64_t i) {
+          const int64_t batch = i / cuts, r = i % cuts / column_blocks, c = i % cuts % column_blocks;
+          const int64_t row = r * p.rows / row_blocks, rows = (r + 1) * p.rows / row_blocks - row;
+          const int64_t column = c * p.columns / column_blocks,
+                        columns = (c + 1) * p.columns / column_blocks - column;
+          const auto& [offset_a, offset_b] = p.batches[static_cast<size_t>(batch)];
+          const float* left = a + offset_a + row * p.inner;
+          const float* right = w + offset_b + column * (p.transposed ? p.inner : 1);
+          float* out = y + (batch * p.rows + row) * p.columns + column;
+          if (p.inner == 0) {
+            for (int64_t q = 0; q < rows; ++q) std::fill_n(out + q * p.columns, columns, 0.0f);
+          } else {
+            dnnl_sgemm('N', p.transposed ? 'T' : 'N', rows, columns, p.inner, 1.0f, left, p.inner, right,
+                       p.transposed ? p.inner : p.columns, 0.0f, out, p.columns);
+          }
+          if (!bias && !activation) return;
+          for (int64_t q = 0; q < rows; ++q) {
+            float* line = out + q * p.columns;
+            if (bias)
+              for (int64_t k = 0; k < columns; ++k) line[k] += bias[column + k];
+            activation(line, line, static_cast<size_t>(columns));
+          }
+        };
+        b.pool.for_ranges(many * cuts, grain, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) one(i);
+        });
+        return ok_status();
+      });
 }
 
 // Integers wrap around: sums are unsigned.
 template <typename T>
-using Sum = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+using Sum =
+    typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
 
 template <typename T>
 void plain_row(const Product& p, const T* a, const T* b, const T* bias, T* y) {
   if (p.transposed) {
     for (int64_t c = 0; c < p.columns; ++c) {
       Sum<T> sum = bias ? static_cast<Sum<T>>(bias[c]) : Sum<T>{};
-      for (int64_t k = 0; k < p.inner; ++k) sum += static_cast<Sum<T>>(a[k]) * static_cast<Sum<T>>(b[c * p.inner + k]);
+      for (int64_t k = 0; k < p.inner; ++k)
+        sum += static_cast<Sum<T>>(a[k]) * static_cast<Sum<T>>(b[c * p.inner + k]);
       y[c] = static_cast<T>(sum);
     }
     return;
@@ -106,7 +112,8 @@ void plain_row(const Product& p, const T* a, const T* b, const T* bias, T* y) {
   for (int64_t k = 0; k < p.inner; ++k) {
     const auto x = static_cast<Sum<T>>(a[k]);
     const T* line = b + k * p.columns;
-    for (int64_t c = 0; c < p.columns; ++c) y[c] = static_cast<T>(static_cast<Sum<T>>(y[c]) + x * static_cast<Sum<T>>(line[c]));
+    for (int64_t c = 0; c < p.columns; ++c)
+      y[c] = static_cast<T>(static_cast<Sum<T>>(y[c]) + x * static_cast<Sum<T>>(line[c]));
   }
 }
 
@@ -115,14 +122,17 @@ KernelResult make_plain(Product product, Op activation, UnaryParams params) {
   return make_kernel([p = std::move(product), activation, params](const Buffers& b) {
     const T* bias = p.bias ? b.input<T>(2) : nullptr;
     b.pool.for_ranges(static_cast<int64_t>(p.batches.size()) * p.rows,
-                      std::max<int64_t>(1, 16384 / std::max<int64_t>(1, p.columns * p.inner)), [&](int64_t begin, int64_t end) {
+                      std::max<int64_t>(1, 16384 / std::max<int64_t>(1, p.columns * p.inner)),
+                      [&](int64_t begin, int64_t end) {
                         for (int64_t i = begin; i < end; ++i) {
                           const auto& [a, w] = p.batches[static_cast<size_t>(i / p.rows)];
                           T* y = b.output<T>() + i * p.columns;
-                          plain_row<T>(p, b.input<T>(0) + a + i % p.rows * p.inner, b.input<T>(1) + w, bias, y);
+                          plain_row<T>(p, b.input<T>(0) + a + i % p.rows * p.inner, b.input<T>(1) + w, bias,
+                                       y);
                           if constexpr (std::is_floating_point_v<T>) {
                             if (activation == Op::call) continue;
-                            for (int64_t c = 0; c < p.columns; ++c) y[c] = apply_unary(activation, y[c], params);
+                            for (int64_t c = 0; c < p.columns; ++c)
+                              y[c] = apply_unary(activation, y[c], params);
                           }
                         }
                       });
@@ -132,13 +142,20 @@ KernelResult make_plain(Product product, Op activation, UnaryParams params) {
 
 KernelResult make_plain(DType dtype, Product product, Op activation, UnaryParams params) {
   switch (dtype) {
-    case DType::f64: return make_plain<double>(std::move(product), activation, params);
-    case DType::i64: return make_plain<int64_t>(std::move(product), activation, params);
-    case DType::i32: return make_plain<int32_t>(std::move(product), activation, params);
-    case DType::i16: return make_plain<int16_t>(std::move(product), activation, params);
-    case DType::i8: return make_plain<int8_t>(std::move(product), activation, params);
-    case DType::u8: return make_plain<uint8_t>(std::move(product), activation, params);
-    default: return unsupported("product of ", dtype);
+    case DType::f64:
+      return make_plain<double>(std::move(product), activation, params);
+    case DType::i64:
+      return make_plain<int64_t>(std::move(product), activation, params);
+    case DType::i32:
+      return make_plain<int32_t>(std::move(product), activation, params);
+    case DType::i16:
+      return make_plain<int16_t>(std::move(product), activation, params);
+    case DType::i8:
+      return make_plain<int8_t>(std::move(product), activation, params);
+    case DType::u8:
+      return make_plain<uint8_t>(std::move(product), activation, params);
+    default:
+      return unsupported("product of ", dtype);
   }
 }
 

@@ -2,7 +2,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "sixfold/ops/matmul/cpu_skinny.cpp"
 #include <hwy/foreach_target.h>
-
 #include <hwy/highway.h>
 
 #include "sixfold/ops/matmul/linear.h"
@@ -13,8 +12,8 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Dot products of Rows rows of x with Columns rows of w. A dot product adds the same numbers in the same order whatever
-// block it is in.
+// Dot products of Rows rows of x with Columns rows of w. A dot product adds the same numbers in the same
+// order whatever block it is in.
 template <size_t Rows, size_t Columns>
 void dots(const float* x, const float* w, size_t inner, float* out, size_t out_step) {
   const hn::ScalableTag<float> d;
@@ -44,8 +43,8 @@ void dots(const float* x, const float* w, size_t inner, float* out, size_t out_s
 }
 
 template <size_t Rows>
-void skinny_rows(const float* x, const float* w, const float* bias, float* y, size_t inner, size_t columns, size_t begin,
-                 size_t end) {
+void skinny_rows(const float* x, const float* w, const float* bias, float* y, size_t inner, size_t columns,
+                 size_t begin, size_t end) {
   size_t c = begin;
   for (; c + 4 <= end; c += 4) dots<Rows, 4>(x, w + c * inner, inner, y + c, columns);
   for (; c < end; ++c) dots<Rows, 1>(x, w + c * inner, inner, y + c, columns);
@@ -54,13 +53,17 @@ void skinny_rows(const float* x, const float* w, const float* bias, float* y, si
     for (size_t i = begin; i < end; ++i) y[r * columns + i] += bias[i];
 }
 
-void skinny(const float* x, const float* w, const float* bias, float* y, size_t rows, size_t inner, size_t columns,
-            size_t begin, size_t end) {
+void skinny(const float* x, const float* w, const float* bias, float* y, size_t rows, size_t inner,
+            size_t columns, size_t begin, size_t end) {
   switch (rows) {
-    case 1: return skinny_rows<1>(x, w, bias, y, inner, columns, begin, end);
-    case 2: return skinny_rows<2>(x, w, bias, y, inner, columns, begin, end);
-    case 3: return skinny_rows<3>(x, w, bias, y, inner, columns, begin, end);
-    default: return skinny_rows<4>(x, w, bias, y, inner, columns, begin, end);
+    case 1:
+      return skinny_rows<1>(x, w, bias, y, inner, columns, begin, end);
+    case 2:
+      return skinny_rows<2>(x, w, bias, y, inner, columns, begin, end);
+    case 3:
+      return skinny_rows<3>(x, w, bias, y, inner, columns, begin, end);
+    default:
+      return skinny_rows<4>(x, w, bias, y, inner, columns, begin, end);
   }
 }
 
@@ -83,8 +86,8 @@ KernelResult make_skinny_linear(const SkinnyLinear& shape) {
     float* y = b.output<float>();
     b.pool.for_ranges(s.columns, grain, [&](int64_t begin, int64_t end) {
       HWY_DYNAMIC_DISPATCH(skinny)
-      (x, w, bias, y, static_cast<size_t>(s.rows), static_cast<size_t>(s.inner), static_cast<size_t>(s.columns),
-       static_cast<size_t>(begin), static_cast<size_t>(end));
+      (x, w, bias, y, static_cast<size_t>(s.rows), static_cast<size_t>(s.inner),
+       static_cast<size_t>(s.columns), static_cast<size_t>(begin), static_cast<size_t>(end));
       if (s.activation) {
         for (int64_t r = 0; r < s.rows; ++r) {
           float* row = y + r * s.columns + begin;

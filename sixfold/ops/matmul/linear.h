@@ -14,7 +14,8 @@ struct SkinnyLinear {
   bool bias;
   UnaryF32 activation;
 };
-// y[rows, columns] = x[rows, inner] w[columns, inner]^T (+ b): operands x, w, b. Weights are used where they are.
+// y[rows, columns] = x[rows, inner] w[columns, inner]^T (+ b): operands x, w, b. Weights are used where they
+// are.
 KernelResult make_skinny_linear(const SkinnyLinear& shape);
 
 }  // namespace sixfold::cpu

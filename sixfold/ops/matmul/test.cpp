@@ -23,7 +23,9 @@ void expect_exact(Op op, const std::vector<Tensor>& in, const Attrs& attrs = kPl
 }
 
 TEST(Matmul, integers_match_hand_computed_values) {
-  const auto y = run_op(Op::matmul, {tensor_of<int32_t>({2, 2}, {1, 2, 3, 4}), tensor_of<int32_t>({2, 3}, {1, 2, 3, 4, 5, 6})}, {});
+  const auto y =
+      run_op(Op::matmul,
+             {tensor_of<int32_t>({2, 2}, {1, 2, 3, 4}), tensor_of<int32_t>({2, 3}, {1, 2, 3, 4, 5, 6})}, {});
   ASSERT_TRUE(y.ok()) << y.error().message();
   EXPECT_EQ(values_of<int32_t>(y->at(0)), (std::vector<int32_t>{9, 12, 15, 19, 26, 33}));
 }
@@ -32,8 +34,12 @@ TEST(Matmul, batches_broadcast) {
   expect_exact(Op::matmul, {random_tensor({5, 7}, 1), random_tensor({2, 3, 7, 4}, 2)});
   expect_exact(Op::matmul, {random_tensor({4, 3, 5, 7}, 1), random_tensor({7, 4}, 2)});
 }
-TEST(Matmul, attention_sizes_are_exact) { expect_exact(Op::matmul, {random_tensor({12, 197, 64}, 1), random_tensor({12, 64, 197}, 2)}); }
-TEST(Matmul, large_matrices_are_exact) { expect_exact(Op::matmul, {random_tensor({300, 257}, 1), random_tensor({257, 411}, 2)}); }
+TEST(Matmul, attention_sizes_are_exact) {
+  expect_exact(Op::matmul, {random_tensor({12, 197, 64}, 1), random_tensor({12, 64, 197}, 2)});
+}
+TEST(Matmul, large_matrices_are_exact) {
+  expect_exact(Op::matmul, {random_tensor({300, 257}, 1), random_tensor({257, 411}, 2)});
+}
 TEST(Matmul, a_column_and_a_row_are_exact) {
   expect_exact(Op::matmul, {random_tensor({300, 257}, 1), random_tensor({257, 1}, 2)});
   expect_exact(Op::matmul, {random_tensor({1, 257}, 1), random_tensor({257, 300}, 2)});
@@ -51,19 +57,24 @@ TEST(Matmul, inner_extents_that_differ_are_refused) {
 
 TEST(Linear, few_rows_are_exact) {
   for (int64_t rows = 1; rows <= 5; ++rows)
-    expect_exact(Op::linear, {random_tensor({rows, 131}, 1), random_tensor({999, 131}, 2), random_tensor({999}, 3)});
+    expect_exact(Op::linear,
+                 {random_tensor({rows, 131}, 1), random_tensor({999, 131}, 2), random_tensor({999}, 3)});
 }
 TEST(Linear, many_rows_are_exact) {
-  expect_exact(Op::linear, {random_tensor({2, 197, 192}, 1), random_tensor({576, 192}, 2), random_tensor({576}, 3)});
+  expect_exact(Op::linear,
+               {random_tensor({2, 197, 192}, 1), random_tensor({576, 192}, 2), random_tensor({576}, 3)});
   expect_exact(Op::linear, {random_tensor({16, 300}, 1), random_tensor({1000, 300}, 2)});
 }
 TEST(Linear, activation_follows_the_bias) {
   const Attrs gelu{{"activation", std::string("gelu")}, {"approximate", std::string("none")}};
   for (const int64_t rows : {1, 64})
-    expect_exact(Op::linear, {random_tensor({rows, 64}, 1), random_tensor({80, 64}, 2), random_tensor({80}, 3)}, gelu);
+    expect_exact(Op::linear,
+                 {random_tensor({rows, 64}, 1), random_tensor({80, 64}, 2), random_tensor({80}, 3)}, gelu);
 }
 TEST(Linear, bias_of_another_extent_is_refused) {
-  EXPECT_FALSE(run_op(Op::linear, {random_tensor({2, 4}, 1), random_tensor({3, 4}, 2), random_tensor({4}, 3)}, kPlain).ok());
+  EXPECT_FALSE(
+      run_op(Op::linear, {random_tensor({2, 4}, 1), random_tensor({3, 4}, 2), random_tensor({4}, 3)}, kPlain)
+          .ok());
 }
 
 }  // namespace

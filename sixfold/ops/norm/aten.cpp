@@ -1,8 +1,9 @@
 // softmax, and layer, RMS, group, batch and instance normalization in all their spellings.
+#include "sixfold/ops/aten.h"
+
 #include <limits>
 #include <span>
 
-#include "sixfold/ops/aten.h"
 #include "sixfold/rewrite/expr.h"
 
 namespace sixfold::aten {
@@ -81,7 +82,8 @@ Match layer_norm(Call& call) {
   const int64_t axes = trailing_axes(call, in.x);
   const double eps = call.real("eps");
   std::vector<ValueId> results(call.node().outputs.size());
-  const Expr y(call, call.op(Op::layer_norm, {in.x, in.weight, in.bias}, {{"axes", Dim(axes)}, {"eps", eps}}));
+  const Expr y(call,
+               call.op(Op::layer_norm, {in.x, in.weight, in.bias}, {{"axes", Dim(axes)}, {"eps", eps}}));
   results[0] = y.to(result_dtype(call, 0));
   const Expr x = in.x.to(compute_type(in.x.dtype()));
   const Shape dims = last_axes(x, axes);
@@ -93,19 +95,21 @@ Match layer_norm(Call& call) {
 Match rms_norm(Call& call) {
   const Operands in(call);
   const int64_t axes = trailing_axes(call, in.x);
-  const double machine_eps =
-      in.x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  const double machine_eps = in.x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
+                                                        : std::numeric_limits<float>::epsilon();
   const double eps = call.real_or("eps", machine_eps);
   std::vector<ValueId> results(call.node().outputs.size());
   const Expr y(call, call.op(Op::rms_norm, {in.x, in.weight}, {{"axes", Dim(axes)}, {"eps", eps}}));
   results[0] = y.to(result_dtype(call, 0));
   const Expr x = in.x.to(compute_type(in.x.dtype()));
-  if (used(call, 1)) results[1] = rsqrt(mean(x * x, last_axes(x, axes), true) + eps).to(result_dtype(call, 1));
+  if (used(call, 1))
+    results[1] = rsqrt(mean(x * x, last_axes(x, axes), true) + eps).to(result_dtype(call, 1));
   return call.results(results);
 }
 
 ValueId group_norm_of(Call& call, const Operands& in, int64_t groups) {
-  return call.op(Op::group_norm, {in.x, in.weight, in.bias}, {{"groups", Dim(groups)}, {"eps", call.real("eps")}});
+  return call.op(Op::group_norm, {in.x, in.weight, in.bias},
+                 {{"groups", Dim(groups)}, {"eps", call.real("eps")}});
 }
 
 Match group_norm(Call& call) {
@@ -162,11 +166,13 @@ BatchNorm batch_norm_of(Call& call, const Operands& in, bool training) {
   return {y, mean, exact};
 }
 
-// (y), (y, mean, 1/std) or (y, mean, 1/std, reserve); the functional spellings append the new running statistics.
+// (y), (y, mean, 1/std) or (y, mean, 1/std, reserve); the functional spellings append the new running
+// statistics.
 Match batch_norm(Call& call) {
   const bool has_stats = call.attr("running_mean") && !call.is_none("running_mean");
-  const bool training = !has_stats || (call.attr("training") ? call.flag("training")
-                                                              : call.target().find("with_update") != std::string::npos);
+  const bool training =
+      !has_stats || (call.attr("training") ? call.flag("training")
+                                           : call.target().find("with_update") != std::string::npos);
   const Operands in = has_stats ? Operands(call, {"running_mean", "running_var"}) : Operands(call);
   if (in.x.rank() < 2) return invalid_model("batch norm of ", call.type(in.x), ", expected [N, C, ...]");
   const BatchNorm out = batch_norm_of(call, in, training);
@@ -180,7 +186,8 @@ Match batch_norm(Call& call) {
     return training ? ValueId(x.to(result_dtype(call, i))) : empty(result_dtype(call, i));
   };
   if (used(call, 1)) results[1] = statistic(out.mean, 1);
-  if (used(call, 2)) results[2] = training ? statistic(rsqrt(out.var + call.real("eps")), 2) : statistic(out.var, 2);
+  if (used(call, 2))
+    results[2] = training ? statistic(rsqrt(out.var + call.real("eps")), 2) : statistic(out.var, 2);
   if (count == 4 && used(call, 3)) results[3] = empty(result_dtype(call, 3));
   if (count >= 5) {
     const double momentum = call.real("momentum");

@@ -1,7 +1,7 @@
 // softmax and log_softmax along one axis.
 //
-// Subtracting the maximum keeps exp() in [0, 1]. A maximum that is not finite (NaN, an infinity, or a row of -inf)
-// makes every result of its row NaN, as in torch.
+// Subtracting the maximum keeps exp() in [0, 1]. A maximum that is not finite (NaN, an infinity, or a row of
+// -inf) makes every result of its row NaN, as in torch.
 #include <cmath>
 #include <limits>
 
@@ -64,8 +64,7 @@ void softmax_columns(const float* x, float* y, const AxisSplit& split, int64_t w
   double sums[kStrip] = {};
   sum_columns(y, split.extent, split.inner, width, sums);
   float last[kStrip];
-  for (int64_t c = 0; c < width; ++c)
-    last[c] = static_cast<float>(log ? -std::log(sums[c]) : 1.0 / sums[c]);
+  for (int64_t c = 0; c < width; ++c) last[c] = static_cast<float>(log ? -std::log(sums[c]) : 1.0 / sums[c]);
   for (int64_t i = 0; i < split.extent; ++i) {
     float* row = y + i * split.inner;
     if (log) affine_each(x + i * split.inner, row, width, one, shift);
@@ -85,8 +84,9 @@ void softmax_column(const T* x, T* y, const AxisSplit& split, bool log) {
     y[at(i)] = log ? x[at(i)] - max - std::log(sum) : std::exp(x[at(i)] - max) / sum;
 }
 
-// log_softmax of halves along the last axis. torch keeps the sum and its logarithm in the input's type there, an error
-// of up to half a unit of the logarithm that every result shares; along other axes it computes in float.
+// log_softmax of halves along the last axis. torch keeps the sum and its logarithm in the input's type there,
+// an error of up to half a unit of the logarithm that every result shares; along other axes it computes in
+// float.
 template <typename T>
 void log_softmax_half_row(const T* x, T* y, int64_t n) {
   constexpr int64_t kChunk = 256;
@@ -109,7 +109,8 @@ std::unique_ptr<Kernel> make_log_softmax_half(const AxisSplit& split) {
   return make_kernel([split](const Buffers& b) {
     b.pool.for_ranges(split.outer, grain_for(4 * split.extent), [&](int64_t begin, int64_t end) {
       for (int64_t o = begin; o < end; ++o)
-        log_softmax_half_row(b.input<T>(0) + o * split.extent, b.output<T>() + o * split.extent, split.extent);
+        log_softmax_half_row(b.input<T>(0) + o * split.extent, b.output<T>() + o * split.extent,
+                             split.extent);
     });
     return ok_status();
   });

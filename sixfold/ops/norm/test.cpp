@@ -45,15 +45,18 @@ TEST(Softmax, a_row_without_a_finite_maximum_is_nan) {
 }
 
 TEST(LogSoftmax, keeps_small_differences_of_large_inputs) {
-  const auto y = values_of<float>((*run_op(Op::log_softmax, {tensor_of<float>({2}, {1e6f, 1e6f})}, {{"dim", Dim(0)}}))[0]);
+  const auto y = values_of<float>(
+      (*run_op(Op::log_softmax, {tensor_of<float>({2}, {1e6f, 1e6f})}, {{"dim", Dim(0)}}))[0]);
   EXPECT_NEAR(y[0], -std::log(2.0f), 1e-6);
 }
 
 TEST(LogSoftmax, of_halves_shares_one_rounded_logarithm) {
-  const auto y = values_of<Half>((*run_op(Op::log_softmax, {tensor_of<Half>({3}, {1.0f, 2.0f, 3.0f})}, {{"dim", Dim(0)}}))[0]);
+  const auto y = values_of<Half>(
+      (*run_op(Op::log_softmax, {tensor_of<Half>({3}, {1.0f, 2.0f, 3.0f})}, {{"dim", Dim(0)}}))[0]);
   const float log_sum = Half(std::log(static_cast<float>(Half(1 + std::exp(-1.0f) + std::exp(-2.0f)))));
   for (int i = 0; i < 3; ++i)
-    EXPECT_EQ(static_cast<float>(y[static_cast<size_t>(i)]), static_cast<float>(Half(static_cast<float>(i - 2) - log_sum)));
+    EXPECT_EQ(static_cast<float>(y[static_cast<size_t>(i)]),
+              static_cast<float>(Half(static_cast<float>(i - 2) - log_sum)));
 }
 
 // [groups of x][n] normalized about their mean (or zero) in double.
@@ -115,7 +118,8 @@ TEST(BatchNorm, uses_given_statistics_in_both_layouts) {
     for (const bool channels_last : {false, true}) {
       const Tensor x = random_tensor(shape, 1);
       const int64_t inner = x.count() / (3 * 19);
-      const auto out = run_op(Op::batch_norm, {x, w, b, mean, var}, {{"eps", 1e-3}}, {.channels_last = channels_last});
+      const auto out =
+          run_op(Op::batch_norm, {x, w, b, mean, var}, {{"eps", 1e-3}}, {.channels_last = channels_last});
       ASSERT_TRUE(out.ok()) << out.error().message();
       for (int64_t i = 0; i < x.count(); ++i) {
         const int64_t c = i / inner % 19;

@@ -54,7 +54,8 @@ Match avg_pool(Call& call) {
   Attrs attrs = window(call, n);
   attrs.set("count_include_pad", call.flag("count_include_pad"));
   const int64_t divisor = call.integer_or("divisor_override", 0);
-  if (divisor == 0 && !call.is_none("divisor_override")) call.fail(Code::InvalidModel, "divisor must not be zero");
+  if (divisor == 0 && !call.is_none("divisor_override"))
+    call.fail(Code::InvalidModel, "divisor must not be zero");
   attrs.set("divisor", Dim(divisor));
   return call.result(unbatched(call, call.op(Op::avg_pool, {x}, std::move(attrs)), added));
 }
@@ -95,15 +96,19 @@ Match max_unpool(Call& call) {
   in.push_back(numel(Dims(call.dims_of(x).end() - static_cast<int64_t>(n), call.dims_of(x).end())));
   out.insert(out.end(), size.begin(), size.end());
   flat.push_back(numel(size));
-  const ValueId zeros = call.op(Op::full, {}, {{"shape", flat}, {"value", Dim(0)}, {"dtype", call.dtype_of(x)}});
-  const ValueId scattered =
-      call.op(Op::scatter, {zeros, call.reshape(indices, in), call.reshape(x, in)},
-              {{"dim", Dim(static_cast<int64_t>(in.size()) - 1)}, {"reduce", std::string("none")}, {"include_self", true}});
+  const ValueId zeros =
+      call.op(Op::full, {}, {{"shape", flat}, {"value", Dim(0)}, {"dtype", call.dtype_of(x)}});
+  const ValueId scattered = call.op(Op::scatter, {zeros, call.reshape(indices, in), call.reshape(x, in)},
+                                    {{"dim", Dim(static_cast<int64_t>(in.size()) - 1)},
+                                     {"reduce", std::string("none")},
+                                     {"include_self", true}});
   return call.result(call.reshape(scattered, out));
 }
 
 Match fractional(Call& call) { return call.unsupported("fractional max pooling draws random windows"); }
-Match quantized(Call& call) { return call.unsupported("quantized tensors are expected as quantize and dequantize calls"); }
+Match quantized(Call& call) {
+  return call.unsupported("quantized tensors are expected as quantize and dequantize calls");
+}
 
 constexpr AtenRule kRules[] = {
     {"aten.max_pool1d.default", max_pool},

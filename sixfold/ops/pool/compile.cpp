@@ -9,9 +9,11 @@ constexpr int64_t kMaxWindow = int64_t{1} << 30;
 
 Status check_list(const InferCall& call, std::string_view name, size_t n, int64_t min) {
   const Shape values = call.attrs.ints(name);
-  if (values.size() != n) return invalid_model(call.op, ": ", name, " has ", values.size(), " entries, expected ", n);
+  if (values.size() != n)
+    return invalid_model(call.op, ": ", name, " has ", values.size(), " entries, expected ", n);
   for (const int64_t v : values)
-    if (v < min || v > kMaxWindow) return invalid_model(call.op, ": ", name, " is ", v, ", expected at least ", min);
+    if (v < min || v > kMaxWindow)
+      return invalid_model(call.op, ": ", name, " is ", v, ", expected at least ", min);
   return ok_status();
 }
 
@@ -40,9 +42,11 @@ Result<Type> pooled(const InferCall& call, bool dilated) {
       return invalid_model(call.op, ": padding ", padding[i], " is more than half of the window, ", span);
     Dim& extent = out.dims[i + 2];
     const Dim in = extent;
-    extent = window_extent(in, kernel[i], stride[i], padding[i], padding[i], dilation[i], call.attrs.flag("ceil_mode"));
+    extent = window_extent(in, kernel[i], stride[i], padding[i], padding[i], dilation[i],
+                           call.attrs.flag("ceil_mode"));
     if (extent.is_static() && extent.value() < 1)
-      return invalid_model(call.op, ": a window of ", span, " does not fit an extent of ", in, " with padding ", padding[i]);
+      return invalid_model(call.op, ": a window of ", span, " does not fit an extent of ", in,
+                           " with padding ", padding[i]);
   }
   return out;
 }
@@ -53,7 +57,8 @@ Result<Type> resized(const InferCall& call) {
   if (size.size() != n) return invalid_model(call.op, ": size has ", size.size(), " entries, expected ", n);
   Type out = call.in[0];
   for (size_t i = 0; i < n; ++i) {
-    if (out.dims[i + 2] == Dim(0)) return invalid_model(call.op, ": spatial extents are ", out.dims, ", expected none to be 0");
+    if (out.dims[i + 2] == Dim(0))
+      return invalid_model(call.op, ": spatial extents are ", out.dims, ", expected none to be 0");
     if (size[i].is_static() && size[i].value() < 0) return invalid_model(call.op, ": size is ", size[i]);
     out.dims[i + 2] = size[i];
   }

@@ -10,13 +10,22 @@ namespace {
 // Windows of max_pool and avg_pool, as torch counts them.
 Axis strided_axis(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
                   bool count_padding) {
-  Axis axis{.in = in, .out = out, .step = dilation, .windows = {}, .taps = kernel, .stride = stride, .padding = padding};
+  Axis axis{.in = in,
+            .out = out,
+            .step = dilation,
+            .windows = {},
+            .taps = kernel,
+            .stride = stride,
+            .padding = padding};
   for (int64_t o = 0; o < out; ++o) {
     const int64_t start = o * stride - padding;
     const int64_t skip = start < 0 ? (-start + dilation - 1) / dilation : 0;
     const int64_t begin = start + skip * dilation;
     const int64_t fit = begin < in ? (in - begin + dilation - 1) / dilation : 0;
-    Window w{.begin = begin, .count = std::max<int64_t>(std::min(kernel - skip, fit), 0), .size = 0, .first = begin};
+    Window w{.begin = begin,
+             .count = std::max<int64_t>(std::min(kernel - skip, fit), 0),
+             .size = 0,
+             .first = begin};
     w.size = count_padding ? std::min(start + kernel, in + padding) - start : w.count;
     axis.windows.push_back(w);
   }
@@ -60,11 +69,15 @@ constexpr bool kHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
 template <typename T>
 T lowest() {
-  if constexpr (kHalf<T>) return T(-std::numeric_limits<float>::infinity());
-  else return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+  if constexpr (kHalf<T>)
+    return T(-std::numeric_limits<float>::infinity());
+  else
+    return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                : std::numeric_limits<T>::lowest();
 }
 
-// Any dtype, any strides; writes what it has room for: a maximum may be wanted without indices, or they without it. Elements [begin, end) of the output in row-major order.
+// Any dtype, any strides; writes what it has room for: a maximum may be wanted without indices, or they
+// without it. Elements [begin, end) of the output in row-major order.
 template <typename T>
 void pool_any(const Plan& plan, const T* in, T* out, int64_t* indices, int64_t begin, int64_t end) {
   const auto& [depth, height, width] = plan.axes;
@@ -103,9 +116,12 @@ void pool_any(const Plan& plan, const T* in, T* out, int64_t* indices, int64_t b
     } else {
       const bool empty = wd.count == 0 || wh.count == 0 || ww.count == 0;
       const auto over = [](T x, int64_t by) { return static_cast<T>(x / static_cast<T>(by)); };
-      if (empty) sum = T{};
-      else if (kHalf<T>) sum = over(over(over(sum, wd.size), wh.size), ww.size);
-      else sum = over(sum, plan.divisor ? plan.divisor : wd.size * wh.size * ww.size);
+      if (empty)
+        sum = T{};
+      else if (kHalf<T>)
+        sum = over(over(over(sum, wd.size), wh.size), ww.size);
+      else
+        sum = over(sum, plan.divisor ? plan.divisor : wd.size * wh.size * ww.size);
       out[at(plan.out_strides)] = sum;
     }
   }
@@ -120,9 +136,8 @@ void run_f32(const Plan& plan, int64_t work, const Buffers& buffers) {
   const float* in = buffers.input<float>(0);
   float* out = buffers.output<float>();
   if (!plan.channels_last) {
-    buffers.pool.for_ranges(plan.batch * plan.channels * rows, kTaskWork / row_work, [&](int64_t begin, int64_t end) {
-      planes_f32(plan, in, out, begin, end);
-    });
+    buffers.pool.for_ranges(plan.batch * plan.channels * rows, kTaskWork / row_work,
+                            [&](int64_t begin, int64_t end) { planes_f32(plan, in, out, begin, end); });
     return;
   }
   // Few rows (global pooling) are split over channels as well.
@@ -140,9 +155,11 @@ void run_f32(const Plan& plan, int64_t work, const Buffers& buffers) {
 
 KernelResult make_pool(const KernelCall& call, Plan plan) {
   const DType dtype = plan.dtype;
-  // torch rounds every step of one pool in half precision: adaptive_avg_pool3d. The others are right in float.
+  // torch rounds every step of one pool in half precision: adaptive_avg_pool3d. The others are right in
+  // float.
   const bool rounds_steps = call.op == Op::adaptive_avg_pool && call.in[0].rank() == 5;
-  if (dtype == DType::boolean || (is_half(dtype) && !rounds_steps)) return unsupported(call.op, " of ", dtype);
+  if (dtype == DType::boolean || (is_half(dtype) && !rounds_steps))
+    return unsupported(call.op, " of ", dtype);
   const int64_t count = call.out[0].count();
   if (count == 0) return make_kernel([](const Buffers&) { return ok_status(); });
   int64_t work = 1;  // positions of the largest window
@@ -151,25 +168,27 @@ KernelResult make_pool(const KernelCall& call, Plan plan) {
     for (const Window& w : axis.windows) most = std::max(most, w.count);
     work *= most;
   }
-  const bool fast = dtype == DType::f32 &&
-                    (plan.channels_last || (is_row_major(call.in[0]) && is_row_major(call.out[0])));
+  const bool fast =
+      dtype == DType::f32 && (plan.channels_last || (is_row_major(call.in[0]) && is_row_major(call.out[0])));
   const KernelTraits traits{.optional_outputs = true};
-  return make_kernel([plan = std::move(plan), count, work, fast](const Buffers& buffers) {
-    int64_t* indices = buffers.out.size() > 1 ? buffers.output<int64_t>(1) : nullptr;
-    if (fast && !indices) {
-      run_f32(plan, work, buffers);
-      return ok_status();
-    }
-    with_type(plan.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      if constexpr (!std::is_same_v<T, bool>) {
-        buffers.pool.for_ranges(count, kTaskWork / work, [&](int64_t begin, int64_t end) {
-          pool_any<T>(plan, buffers.input<T>(0), buffers.output<T>(), indices, begin, end);
+  return make_kernel(
+      [plan = std::move(plan), count, work, fast](const Buffers& buffers) {
+        int64_t* indices = buffers.out.size() > 1 ? buffers.output<int64_t>(1) : nullptr;
+        if (fast && !indices) {
+          run_f32(plan, work, buffers);
+          return ok_status();
+        }
+        with_type(plan.dtype, [&](auto zero) {
+          using T = decltype(zero);
+          if constexpr (!std::is_same_v<T, bool>) {
+            buffers.pool.for_ranges(count, kTaskWork / work, [&](int64_t begin, int64_t end) {
+              pool_any<T>(plan, buffers.input<T>(0), buffers.output<T>(), indices, begin, end);
+            });
+          }
         });
-      }
-    });
-    return ok_status();
-  }, traits);
+        return ok_status();
+      },
+      traits);
 }
 
 KernelResult make_strided(const KernelCall& call, bool max) {
@@ -180,8 +199,8 @@ KernelResult make_strided(const KernelCall& call, bool max) {
   const bool count_padding = !max && call.attrs.flag("count_include_pad");
   if (!max) plan.divisor = call.attrs.integer("divisor");
   for (size_t i = 0, n = kernel.size(); i < n; ++i)
-    plan.axes[i + 3 - n] = strided_axis(call.in[0].shape[i + 2], call.out[0].shape[i + 2], kernel[i], stride[i], padding[i],
-                                        dilation[i], count_padding);
+    plan.axes[i + 3 - n] = strided_axis(call.in[0].shape[i + 2], call.out[0].shape[i + 2], kernel[i],
+                                        stride[i], padding[i], dilation[i], count_padding);
   return make_pool(call, std::move(plan));
 }
 

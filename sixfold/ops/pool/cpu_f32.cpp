@@ -19,7 +19,9 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 struct Max {
   static constexpr float kInit = kLowest;
-  static HWY_INLINE V combine(V acc, V x) { return hn::IfThenElse(hn::Or(hn::Gt(x, acc), hn::IsNaN(x)), x, acc); }
+  static HWY_INLINE V combine(V acc, V x) {
+    return hn::IfThenElse(hn::Or(hn::Gt(x, acc), hn::IsNaN(x)), x, acc);
+  }
   static HWY_INLINE float combine(float acc, float x) { return x > acc || x != x ? x : acc; }
 };
 struct Sum {
@@ -34,10 +36,11 @@ HWY_INLINE float divisor(const Plan& plan, const Window& d, const Window& h, con
   return static_cast<float>(plan.divisor ? plan.divisor : d.size * h.size * w.size);
 }
 
-// One output pixel: `in` is the image, `c` the first channel. Four accumulators stay in registers over the window.
+// One output pixel: `in` is the image, `c` the first channel. Four accumulators stay in registers over the
+// window.
 template <typename F>
-HWY_INLINE void pixel(const Plan& plan, const Window& wd, const Window& wh, const Window& ww, const float* in, float* out,
-                      int64_t c, int64_t c_end) {
+HWY_INLINE void pixel(const Plan& plan, const Window& wd, const Window& wh, const Window& ww, const float* in,
+                      float* out, int64_t c, int64_t c_end) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto& [depth, height, width] = plan.axes;
@@ -45,7 +48,9 @@ HWY_INLINE void pixel(const Plan& plan, const Window& wd, const Window& wh, cons
   const int64_t w_step = width.step * channels;
   const float by = divisor(plan, wd, wh, ww);
   const auto first = [&](int64_t z, int64_t y) {
-    return in + (((wd.begin + z * depth.step) * height.in + wh.begin + y * height.step) * width.in + ww.begin) * channels;
+    return in +
+           (((wd.begin + z * depth.step) * height.in + wh.begin + y * height.step) * width.in + ww.begin) *
+               channels;
   };
   for (; c + 4 * lanes <= c_end; c += 4 * lanes) {
     V a0 = hn::Set(d, F::kInit), a1 = a0, a2 = a0, a3 = a0;
@@ -89,8 +94,8 @@ HWY_INLINE void pixel(const Plan& plan, const Window& wd, const Window& wh, cons
 }
 
 template <typename F>
-HWY_NOINLINE void channels_last(const Plan& plan, const float* in, float* out, int64_t begin, int64_t end, int64_t c_begin,
-                                int64_t c_end) {
+HWY_NOINLINE void channels_last(const Plan& plan, const float* in, float* out, int64_t begin, int64_t end,
+                                int64_t c_begin, int64_t c_end) {
   const auto& [depth, height, width] = plan.axes;
   const int64_t image = depth.in * height.in * width.in * plan.channels;
   for (int64_t row = begin; row < end; ++row) {
@@ -98,8 +103,10 @@ HWY_NOINLINE void channels_last(const Plan& plan, const float* in, float* out, i
     float* to = out + row * width.out * plan.channels;
     for (int64_t ow = 0; ow < width.out; ++ow, to += plan.channels) {
       const Window &wd = depth.windows[od], &wh = height.windows[oh], &ww = width.windows[ow];
-      if (!plan.max && (wd.count == 0 || wh.count == 0 || ww.count == 0)) std::fill(to + c_begin, to + c_end, 0.0f);
-      else pixel<F>(plan, wd, wh, ww, in + n * image, to, c_begin, c_end);
+      if (!plan.max && (wd.count == 0 || wh.count == 0 || ww.count == 0))
+        std::fill(to + c_begin, to + c_end, 0.0f);
+      else
+        pixel<F>(plan, wd, wh, ww, in + n * image, to, c_begin, c_end);
     }
   }
 }
@@ -111,7 +118,8 @@ HWY_INLINE void combine_row(float* acc, const float* x, int64_t count, int64_t s
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t o = 0;
   if (stride == 1) {
-    for (; o + lanes <= count; o += lanes) hn::StoreU(F::combine(hn::LoadU(d, acc + o), hn::LoadU(d, x + o)), d, acc + o);
+    for (; o + lanes <= count; o += lanes)
+      hn::StoreU(F::combine(hn::LoadU(d, acc + o), hn::LoadU(d, x + o)), d, acc + o);
   } else if (stride == 2) {
     // The pair of vectors reads one element past the last one it needs: stop where that would leave the row.
     for (; o + lanes < count; o += lanes) {
@@ -147,7 +155,8 @@ HWY_INLINE float combine_run(float start, const float* x, int64_t count) {
 
 // Windows one by one: adaptive pools, and outputs too narrow to vectorize along.
 template <typename F>
-HWY_INLINE void row_by_window(const Plan& plan, const Window& wd, const Window& wh, const float* plane, float* out) {
+HWY_INLINE void row_by_window(const Plan& plan, const Window& wd, const Window& wh, const float* plane,
+                              float* out) {
   const auto& [depth, height, width] = plan.axes;
   for (int64_t ow = 0; ow < width.out; ++ow) {
     const Window& ww = width.windows[ow];
@@ -160,8 +169,10 @@ HWY_INLINE void row_by_window(const Plan& plan, const Window& wd, const Window& 
       }
       for (int64_t y = 0; y < wh.count; ++y) {
         const float* p = slice + (wh.begin + y * height.step) * width.in;
-        if (width.step == 1) a = combine_run<F>(a, p, ww.count);
-        else for (int64_t x = 0; x < ww.count; ++x) a = F::combine(a, p[x * width.step]);
+        if (width.step == 1)
+          a = combine_run<F>(a, p, ww.count);
+        else
+          for (int64_t x = 0; x < ww.count; ++x) a = F::combine(a, p[x * width.step]);
       }
     }
     const bool empty = wd.count == 0 || wh.count == 0 || ww.count == 0;
@@ -171,12 +182,14 @@ HWY_INLINE void row_by_window(const Plan& plan, const Window& wd, const Window& 
 
 // Tap by tap: each tap of the window is one pass along the output row.
 template <typename F>
-HWY_INLINE void row_by_tap(const Plan& plan, const Window& wd, const Window& wh, const float* plane, float* out) {
+HWY_INLINE void row_by_tap(const Plan& plan, const Window& wd, const Window& wh, const float* plane,
+                           float* out) {
   const auto& [depth, height, width] = plan.axes;
   std::fill(out, out + width.out, F::kInit);
   for (int64_t z = 0; z < wd.count; ++z)
     for (int64_t y = 0; y < wh.count; ++y) {
-      const float* line = plane + ((wd.begin + z * depth.step) * height.in + wh.begin + y * height.step) * width.in;
+      const float* line =
+          plane + ((wd.begin + z * depth.step) * height.in + wh.begin + y * height.step) * width.in;
       for (int64_t t = 0; t < width.taps; ++t) {
         const int64_t offset = t * width.step - width.padding;  // of output 0
         const int64_t lo = offset >= 0 ? 0 : (-offset + width.stride - 1) / width.stride;
@@ -200,19 +213,25 @@ HWY_NOINLINE void planes(const Plan& plan, const float* in, float* out, int64_t 
     const int64_t oh = row % height.out, od = row / height.out % depth.out;
     const float* plane = in + row / height.out / depth.out * depth.in * height.in * width.in;
     const Window &wd = depth.windows[od], &wh = height.windows[oh];
-    if (by_tap) row_by_tap<F>(plan, wd, wh, plane, out + row * width.out);
-    else row_by_window<F>(plan, wd, wh, plane, out + row * width.out);
+    if (by_tap)
+      row_by_tap<F>(plan, wd, wh, plane, out + row * width.out);
+    else
+      row_by_window<F>(plan, wd, wh, plane, out + row * width.out);
   }
 }
 
 void ChannelsLast(const Plan& plan, const float* in, float* out, int64_t begin, int64_t end, int64_t c_begin,
                   int64_t c_end) {
-  if (plan.max) channels_last<Max>(plan, in, out, begin, end, c_begin, c_end);
-  else channels_last<Sum>(plan, in, out, begin, end, c_begin, c_end);
+  if (plan.max)
+    channels_last<Max>(plan, in, out, begin, end, c_begin, c_end);
+  else
+    channels_last<Sum>(plan, in, out, begin, end, c_begin, c_end);
 }
 void Planes(const Plan& plan, const float* in, float* out, int64_t begin, int64_t end) {
-  if (plan.max) planes<Max>(plan, in, out, begin, end);
-  else planes<Sum>(plan, in, out, begin, end);
+  if (plan.max)
+    planes<Max>(plan, in, out, begin, end);
+  else
+    planes<Sum>(plan, in, out, begin, end);
 }
 
 }  // namespace sixfold::cpu::pool::HWY_NAMESPACE
@@ -224,8 +243,8 @@ namespace sixfold::cpu::pool {
 HWY_EXPORT(ChannelsLast);
 HWY_EXPORT(Planes);
 
-void channels_last_f32(const Plan& plan, const float* in, float* out, int64_t begin, int64_t end, int64_t c_begin,
-                       int64_t c_end) {
+void channels_last_f32(const Plan& plan, const float* in, float* out, int64_t begin, int64_t end,
+                       int64_t c_begin, int64_t c_end) {
   HWY_DYNAMIC_DISPATCH(ChannelsLast)(plan, in, out, begin, end, c_begin, c_end);
 }
 void planes_f32(const Plan& plan, const float* in, float* out, int64_t begin, int64_t end) {

@@ -15,10 +15,14 @@ Attrs max_attrs(Shape kernel, Shape stride, Shape padding, Shape dilation, bool 
           {"dilation", to_dims(dilation)},
           {"ceil_mode", ceil_mode}};
 }
-Attrs avg_attrs(Shape kernel, Shape stride, Shape padding, bool ceil_mode, bool count_include_pad, int64_t divisor = 0) {
-  return {{"kernel", to_dims(kernel)}, {"stride", to_dims(stride)},
-          {"padding", to_dims(padding)}, {"ceil_mode", ceil_mode},
-          {"count_include_pad", count_include_pad}, {"divisor", Dim(divisor)}};
+Attrs avg_attrs(Shape kernel, Shape stride, Shape padding, bool ceil_mode, bool count_include_pad,
+                int64_t divisor = 0) {
+  return {{"kernel", to_dims(kernel)},
+          {"stride", to_dims(stride)},
+          {"padding", to_dims(padding)},
+          {"ceil_mode", ceil_mode},
+          {"count_include_pad", count_include_pad},
+          {"divisor", Dim(divisor)}};
 }
 
 // The value at (n, c, h, w) of a 4-d tensor, or 0-or-lowest outside it.
@@ -31,7 +35,8 @@ void expect_max_pool(const Tensor& x, const Attrs& attrs, RunOptions options) {
   const auto out = run_op(Op::max_pool, {x}, attrs, options);
   ASSERT_TRUE(out.ok()) << out.error().message();
   const Tensor& y = (*out)[0];
-  const Shape k = attrs.ints("kernel"), s = attrs.ints("stride"), p = attrs.ints("padding"), d = attrs.ints("dilation");
+  const Shape k = attrs.ints("kernel"), s = attrs.ints("stride"), p = attrs.ints("padding"),
+              d = attrs.ints("dilation");
   int64_t i = 0;
   for (int64_t n = 0; n < y.shape[0]; ++n)
     for (int64_t c = 0; c < y.shape[1]; ++c)
@@ -40,7 +45,8 @@ void expect_max_pool(const Tensor& x, const Attrs& attrs, RunOptions options) {
           double best = -std::numeric_limits<double>::infinity();
           for (int64_t a = 0; a < k[0]; ++a)
             for (int64_t b = 0; b < k[1]; ++b)
-              best = std::max(best, at(x, n, c, h * s[0] - p[0] + a * d[0], w * s[1] - p[1] + b * d[1], best));
+              best =
+                  std::max(best, at(x, n, c, h * s[0] - p[0] + a * d[0], w * s[1] - p[1] + b * d[1], best));
           ASSERT_EQ(element_real(y, i), best) << "at " << n << ' ' << c << ' ' << h << ' ' << w;
           if (!options.skip_output_1) {
             const int64_t index = element_integer((*out)[1], i);
@@ -53,16 +59,18 @@ TEST(MaxPool, equals_its_definition_in_both_layouts_with_and_without_indices) {
   for (const bool channels_last : {false, true})
     for (const bool skip : {false, true})
       for (const int64_t channels : {3, 70})
-        for (const Attrs& attrs : {max_attrs({3, 3}, {2, 2}, {1, 1}, {1, 1}), max_attrs({2, 5}, {1, 1}, {1, 2}, {1, 1}),
-                                   max_attrs({3, 2}, {3, 3}, {1, 1}, {2, 3}, true), max_attrs({9, 9}, {9, 9}, {0, 0}, {1, 1})})
-          expect_max_pool(random_tensor({2, channels, 19, 41}, 7), attrs, {.channels_last = channels_last, .skip_output_1 = skip});
+        for (const Attrs& attrs :
+             {max_attrs({3, 3}, {2, 2}, {1, 1}, {1, 1}), max_attrs({2, 5}, {1, 1}, {1, 2}, {1, 1}),
+              max_attrs({3, 2}, {3, 3}, {1, 1}, {2, 3}, true), max_attrs({9, 9}, {9, 9}, {0, 0}, {1, 1})})
+          expect_max_pool(random_tensor({2, channels, 19, 41}, 7), attrs,
+                          {.channels_last = channels_last, .skip_output_1 = skip});
 }
 
 TEST(MaxPool, a_nan_wins) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const bool skip : {false, true}) {
-    const auto out = run_op(Op::max_pool, {tensor_of<float>({1, 1, 4}, {1, nan, 5, 6})}, max_attrs({2}, {2}, {0}, {1}),
-                            {.skip_output_1 = skip});
+    const auto out = run_op(Op::max_pool, {tensor_of<float>({1, 1, 4}, {1, nan, 5, 6})},
+                            max_attrs({2}, {2}, {0}, {1}), {.skip_output_1 = skip});
     ASSERT_TRUE(out.ok());
     EXPECT_TRUE(std::isnan(element_real((*out)[0], 0)));
     EXPECT_EQ(element_real((*out)[0], 1), 6);
@@ -70,7 +78,8 @@ TEST(MaxPool, a_nan_wins) {
 }
 
 TEST(MaxPool, a_window_larger_than_its_input_is_refused) {
-  const auto out = run_op(Op::max_pool, {random_tensor({1, 1, 4, 4}, 1)}, max_attrs({9, 9}, {1, 1}, {0, 0}, {1, 1}));
+  const auto out =
+      run_op(Op::max_pool, {random_tensor({1, 1, 4, 4}, 1)}, max_attrs({9, 9}, {1, 1}, {0, 0}, {1, 1}));
   ASSERT_FALSE(out.ok());
   EXPECT_EQ(out.error().code(), Code::InvalidModel);
 }
@@ -85,7 +94,8 @@ TEST(AvgPool, divides_as_torch_does_at_the_borders) {
   const auto divisor = run_op(Op::avg_pool, {x}, avg_attrs({3}, {2}, {1}, false, true, 2));
   EXPECT_EQ(values_of<float>((*divisor)[0]), (std::vector<float>{1.5, 4.5, 4.5}));
   // The last window of ceil_mode reaches beyond the padding; only what lies within counts.
-  const auto ceil = run_op(Op::avg_pool, {tensor_of<float>({1, 1, 4}, {1, 2, 3, 4})}, avg_attrs({3}, {2}, {0}, true, true));
+  const auto ceil =
+      run_op(Op::avg_pool, {tensor_of<float>({1, 1, 4}, {1, 2, 3, 4})}, avg_attrs({3}, {2}, {0}, true, true));
   EXPECT_EQ(values_of<float>((*ceil)[0]), (std::vector<float>{2, 3.5}));
 }
 
@@ -112,7 +122,8 @@ TEST(AdaptiveAvgPool, global_and_uneven_windows_average_what_they_cover) {
 }
 
 TEST(AdaptiveMaxPool, indices_point_into_the_plane) {
-  const auto out = run_op(Op::adaptive_max_pool, {tensor_of<float>({1, 1, 2, 3}, {1, 9, 2, 3, 4, 5})}, {{"size", Dims{1, 2}}});
+  const auto out = run_op(Op::adaptive_max_pool, {tensor_of<float>({1, 1, 2, 3}, {1, 9, 2, 3, 4, 5})},
+                          {{"size", Dims{1, 2}}});
   EXPECT_EQ(values_of<float>((*out)[0]), (std::vector<float>{9, 9}));
   EXPECT_EQ(values_of<int64_t>((*out)[1]), (std::vector<int64_t>{1, 1}));
 }

@@ -1,7 +1,7 @@
 // What pooling kernels share: for every output index, which input positions its window covers.
 //
-// All pools run as three-dimensional ones: missing leading axes have extent 1. A window is given by tables, so that
-// strided windows (max_pool, avg_pool) and adaptive ones run through the same loops.
+// All pools run as three-dimensional ones: missing leading axes have extent 1. A window is given by tables,
+// so that strided windows (max_pool, avg_pool) and adaptive ones run through the same loops.
 #pragma once
 
 #include <array>
@@ -30,8 +30,8 @@ struct Axis {
 
 struct Plan {
   DType dtype = DType::none;
-  bool max = false;        // else average
-  int64_t divisor = 0;     // of an average; 0: the window's size
+  bool max = false;     // else average
+  int64_t divisor = 0;  // of an average; 0: the window's size
   int64_t batch = 0, channels = 0;
   std::array<Axis, 3> axes;
   bool channels_last = false;  // both sides; only where the fast loops run
@@ -41,8 +41,8 @@ struct Plan {
 
 // The fast loops for f32, compiled for several instruction sets (cpu_f32.cpp).
 // Channels-last: rows [begin, end) of batch * out[0] * out[1], channels [c_begin, c_end) of each.
-void channels_last_f32(const Plan& plan, const float* in, float* out, int64_t begin, int64_t end, int64_t c_begin,
-                       int64_t c_end);
+void channels_last_f32(const Plan& plan, const float* in, float* out, int64_t begin, int64_t end,
+                       int64_t c_begin, int64_t c_end);
 // Row-major: rows [begin, end) of batch * channels * out[0] * out[1].
 void planes_f32(const Plan& plan, const float* in, float* out, int64_t begin, int64_t end);
 

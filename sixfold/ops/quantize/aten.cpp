@@ -1,8 +1,9 @@
 // quantized_decomposed, torchao and fake quantization.
+#include "sixfold/ops/aten.h"
+
 #include <algorithm>
 #include <limits>
 
-#include "sixfold/ops/aten.h"
 #include "sixfold/rewrite/expr.h"
 
 namespace sixfold::aten {
@@ -15,11 +16,16 @@ struct Range {
 };
 Range range_of(DType dtype) {
   switch (dtype) {
-    case DType::i8: return {-128, 127};
-    case DType::u8: return {0, 255};
-    case DType::i16: return {-32768, 32767};
-    case DType::u16: return {0, 65535};
-    default: return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+    case DType::i8:
+      return {-128, 127};
+    case DType::u8:
+      return {0, 255};
+    case DType::i16:
+      return {-32768, 32767};
+    case DType::u16:
+      return {0, 65535};
+    default:
+      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
   }
 }
 // quant_min and quant_max: numbers, tensors of one known element, or none (all of the dtype).
@@ -32,8 +38,10 @@ Range range_argument(Call& call, DType dtype) {
       return;
     }
     const auto t = call.known(call.tensor(name));
-    if (t && t->count() == 1) value = element_integer(*t, 0);
-    else call.fail(Code::Unsupported, "its ", name, " is not constant");
+    if (t && t->count() == 1)
+      value = element_integer(*t, 0);
+    else
+      call.fail(Code::Unsupported, "its ", name, " is not constant");
   };
   read("quant_min", out.min);
   read("quant_max", out.max);
@@ -54,13 +62,15 @@ struct Parameters {
 };
 
 ValueId integers(Call& call, ValueId zero_point) {
-  return zero_point.valid() && !is_integer(call.dtype_of(zero_point)) ? call.to(zero_point, DType::i32) : zero_point;
+  return zero_point.valid() && !is_integer(call.dtype_of(zero_point)) ? call.to(zero_point, DType::i32)
+                                                                      : zero_point;
 }
 
 // One scale: a number (kept as the double that it is) or a tensor of one element.
 Parameters per_tensor(Call& call, ValueId x) {
   Parameters p{kNoValue, kNoValue, call.dims_of(x)};
-  p.scale = call.is_tensor("scale") ? call.reshape(call.tensor("scale"), {}) : call.patch.scalar(call.real("scale"), DType::f64);
+  p.scale = call.is_tensor("scale") ? call.reshape(call.tensor("scale"), {})
+                                    : call.patch.scalar(call.real("scale"), DType::f64);
   p.zero_point = call.is_tensor("zero_point") ? call.reshape(integers(call, call.tensor("zero_point")), {})
                                               : call.patch.scalar(call.integer("zero_point"), DType::i32);
   return p;
@@ -75,14 +85,16 @@ Parameters per_channel(Call& call, ValueId x, std::string_view scale, std::strin
 ValueId quantize(Call& call, ValueId x, const Parameters& p, const Range& r, DType dtype) {
   std::vector<ValueId> operands{x, p.scale};
   if (p.zero_point.valid()) operands.push_back(p.zero_point);
-  return call.op(Op::quantize, operands,
-                 {{"block", p.block}, {"quant_min", Dim(r.min)}, {"quant_max", Dim(r.max)}, {"dtype", dtype}});
+  return call.op(
+      Op::quantize, operands,
+      {{"block", p.block}, {"quant_min", Dim(r.min)}, {"quant_max", Dim(r.max)}, {"dtype", dtype}});
 }
 ValueId dequantize(Call& call, ValueId q, const Parameters& p, const Range& r, DType dtype) {
   std::vector<ValueId> operands{q, p.scale};
   if (p.zero_point.valid()) operands.push_back(p.zero_point);
-  return call.op(Op::dequantize, operands,
-                 {{"block", p.block}, {"quant_min", Dim(r.min)}, {"quant_max", Dim(r.max)}, {"dtype", dtype}});
+  return call.op(
+      Op::dequantize, operands,
+      {{"block", p.block}, {"quant_min", Dim(r.min)}, {"quant_max", Dim(r.max)}, {"dtype", dtype}});
 }
 
 DType integer_dtype(Call& call, std::string_view name) {
@@ -104,39 +116,47 @@ Match dequantize_per_tensor(Call& call) {
 Match quantize_per_channel(Call& call) {
   const ValueId x = call.to(call.tensor("input"), DType::f32);
   const DType dtype = integer_dtype(call, "dtype");
-  return call.result(quantize(call, x, per_channel(call, x, "scales", "zero_points"), range_argument(call, dtype), dtype));
+  return call.result(
+      quantize(call, x, per_channel(call, x, "scales", "zero_points"), range_argument(call, dtype), dtype));
 }
 Match dequantize_per_channel(Call& call) {
   const ValueId q = call.tensor("input");
   return call.result(dequantize(call, q, per_channel(call, q, "scales", "zero_points"),
-                                range_argument(call, call.dtype_of(q)), call.dtype("out_dtype").value_or(DType::f32)));
+                                range_argument(call, call.dtype_of(q)),
+                                call.dtype("out_dtype").value_or(DType::f32)));
 }
 
 // These add the zero point before they round, which moves ties: not the canonical op.
 Expr quantize_rows(Call& call, ValueId x, ValueId scales, ValueId zero_points, const Range& r) {
   const DType dtype = promote(call.dtype_of(x), call.dtype_of(scales));
-  const Expr v(call, call.to(x, dtype)), s(call, call.to(scales, dtype)), z(call, call.to(zero_points, dtype));
+  const Expr v(call, call.to(x, dtype)), s(call, call.to(scales, dtype)),
+      z(call, call.to(zero_points, dtype));
   const Expr rounded = (v * (s.number(1.0) / s) + z).apply(Op::round);
   return rounded.apply(Op::clamp, {{"min", static_cast<double>(r.min)}, {"max", static_cast<double>(r.max)}});
 }
 Match quantize_per_token(Call& call) {
   const DType dtype = integer_dtype(call, "dtype");
-  const Expr q = quantize_rows(call, call.tensor("input"), call.tensor("scales"), call.tensor("zero_points"), range_argument(call, dtype));
+  const Expr q = quantize_rows(call, call.tensor("input"), call.tensor("scales"), call.tensor("zero_points"),
+                               range_argument(call, dtype));
   return call.result(q.to(dtype));
 }
 Match dequantize_per_token(Call& call) {
   const ValueId q = call.tensor("input");
-  Parameters p{call.tensor("scales"), integers(call, call.tensor("zero_points")), Dims(call.type(q).rank(), Dim(1))};
+  Parameters p{call.tensor("scales"), integers(call, call.tensor("zero_points")),
+               Dims(call.type(q).rank(), Dim(1))};
   if (p.block.empty()) return invalid_model("tokens of a scalar");
   p.block.back() = call.dims_of(q).back();
-  return call.result(dequantize(call, q, p, range_argument(call, call.dtype_of(q)), call.dtype("output_dtype").value_or(DType::f32)));
+  return call.result(dequantize(call, q, p, range_argument(call, call.dtype_of(q)),
+                                call.dtype("output_dtype").value_or(DType::f32)));
 }
 
 int64_t group_size(Call& call, ValueId x) {
   const Shape shape = call.shape(x);
   int64_t group = call.integer("group_size");
-  if (shape.size() != 2) call.fail(Code::InvalidModel, "groups of a tensor ", call.type(x));
-  else group = std::min(group, shape[1]);
+  if (shape.size() != 2)
+    call.fail(Code::InvalidModel, "groups of a tensor ", call.type(x));
+  else
+    group = std::min(group, shape[1]);
   if (group < 1 || (shape.size() == 2 && shape[1] % group != 0)) {
     call.fail(Code::InvalidModel, "groups of ", group, " in a tensor ", call.type(x));
     group = 1;
@@ -158,19 +178,25 @@ Match quantize_per_channel_group(Call& call) {
 }
 Match dequantize_per_channel_group(Call& call) {
   const ValueId q = call.tensor("input");
-  const Parameters p{call.tensor("scales"), integers(call, call.optional_tensor("zero_points")), {Dim(1), Dim(group_size(call, q))}};
-  return call.result(dequantize(call, q, p, range_argument(call, call.dtype_of(q)), call.dtype("output_dtype").value_or(DType::f32)));
+  const Parameters p{call.tensor("scales"),
+                     integers(call, call.optional_tensor("zero_points")),
+                     {Dim(1), Dim(group_size(call, q))}};
+  return call.result(dequantize(call, q, p, range_argument(call, call.dtype_of(q)),
+                                call.dtype("output_dtype").value_or(DType::f32)));
 }
 
 Match fake_quantize(Call& call, const Parameters& p) {
   const ValueId x = call.tensor("self");
   const Range r = range_argument(call, DType::i32);
   const ValueId q = quantize(call, call.to(x, DType::f32), p, r, storage_for(r));
-  std::vector<ValueId> results(call.node().outputs.size(), kNoValue);  // the mask of what was clamped is for training
+  std::vector<ValueId> results(call.node().outputs.size(),
+                               kNoValue);  // the mask of what was clamped is for training
   if (!results.empty()) results[0] = call.to(dequantize(call, q, p, r, DType::f32), call.dtype_of(x));
   return call.results(results);
 }
-Match fake_quantize_per_tensor(Call& call) { return fake_quantize(call, per_tensor(call, call.tensor("self"))); }
+Match fake_quantize_per_tensor(Call& call) {
+  return fake_quantize(call, per_tensor(call, call.tensor("self")));
+}
 Match fake_quantize_per_channel(Call& call) {
   return fake_quantize(call, per_channel(call, call.tensor("self"), "scale", "zero_point"));
 }
@@ -187,8 +213,8 @@ Parameters affine(Call& call) {
   return {call.tensor("scale"), zero, call.dims("block_size")};
 }
 
-// An axis of several blocks as two: [blocks, block]. `ones` is that shape with 1 where elements share a scale, `axes`
-// are those axes.
+// An axis of several blocks as two: [blocks, block]. `ones` is that shape with 1 where elements share a
+// scale, `axes` are those axes.
 struct BlockView {
   Dims split, ones;
   Shape axes;
@@ -214,7 +240,8 @@ BlockView block_view(const Dims& dims, const Dims& block) {
 
 Match quantize_affine(Call& call) {
   const ValueId input = call.tensor("input");
-  const DType dtype = integer_dtype(call, "output_dtype"), computed = promote(call.dtype_of(input), call.dtype_of(call.tensor("scale")));
+  const DType dtype = integer_dtype(call, "output_dtype"),
+              computed = promote(call.dtype_of(input), call.dtype_of(call.tensor("scale")));
   if (ok(call) && is_half(computed)) {  // each step rounds to half
     const Parameters p = affine(call);
     const Range r = range_argument(call, dtype);
@@ -222,7 +249,8 @@ Match quantize_affine(Call& call) {
     if (p.block.size() != dims.size()) return invalid_model("blocks of ", p.block, " in a tensor ", dims);
     const BlockView view = block_view(dims, p.block);
     const Expr scale = Expr(call, call.reshape(p.scale, view.ones)).to(computed);
-    Expr q = (Expr(call, call.reshape(call.to(input, computed), view.split)) * (scale.number(1.0) / scale)).apply(Op::round);
+    Expr q = (Expr(call, call.reshape(call.to(input, computed), view.split)) * (scale.number(1.0) / scale))
+                 .apply(Op::round);
     if (p.zero_point.valid()) q = q + Expr(call, call.reshape(p.zero_point, view.ones)).to(computed);
     q = q.apply(Op::clamp, {{"min", static_cast<double>(r.min)}, {"max", static_cast<double>(r.max)}});
     return call.result(q.reshape(dims).to(dtype));
@@ -232,7 +260,8 @@ Match quantize_affine(Call& call) {
 }
 Match dequantize_affine(Call& call) {
   const ValueId q = call.tensor("input");
-  return call.result(dequantize(call, q, affine(call), range_argument(call, call.dtype("input_dtype").value_or(call.dtype_of(q))),
+  return call.result(dequantize(call, q, affine(call),
+                                range_argument(call, call.dtype("input_dtype").value_or(call.dtype_of(q))),
                                 call.dtype("output_dtype").value_or(DType::f32)));
 }
 
@@ -240,7 +269,8 @@ Match dequantize_affine(Call& call) {
 struct Chosen {
   Expr scale, zero_point;
 };
-Chosen choose(const Expr& smallest, const Expr& largest, const Range& r, double eps, std::string_view mapping, double middle) {
+Chosen choose(const Expr& smallest, const Expr& largest, const Range& r, double eps, std::string_view mapping,
+              double middle) {
   const Expr zero = smallest.number(0.0), low = minimum(smallest, zero), high = maximum(largest, zero);
   const auto min = static_cast<double>(r.min), max = static_cast<double>(r.max);
   if (mapping == "ASYMMETRIC") {
@@ -248,9 +278,12 @@ Chosen choose(const Expr& smallest, const Expr& largest, const Range& r, double 
     const Expr z = min - (low / scale).apply(Op::round);
     return {scale, z.apply(Op::clamp, {{"min", min}, {"max", max}})};
   }
-  const Expr raw = mapping == "SYMMETRIC" ? maximum(-low, high) / ((max - min) / 2) : maximum(low / min, high / max);
+  const Expr raw =
+      mapping == "SYMMETRIC" ? maximum(-low, high) / ((max - min) / 2) : maximum(low / min, high / max);
   const Expr scale = at_least(raw, eps);
-  return {scale, {scale.call(), scale.call().op(Op::expand, {scale.number(middle)}, {{"shape", Dims(scale.dims())}})}};
+  return {
+      scale,
+      {scale.call(), scale.call().op(Op::expand, {scale.number(middle)}, {{"shape", Dims(scale.dims())}})}};
 }
 
 double smallest_normal(DType dtype) {
@@ -266,17 +299,21 @@ Match choose_affine(Call& call) {
   if (!ok(call)) return call.results({});
   if (block.size() != dims.size()) return invalid_model("blocks of ", block, " in a tensor ", dims);
   Dims kept;
-  for (size_t i = 0; i < dims.size(); ++i) kept.push_back(block[i] == dims[i] ? Dim(1) : floordiv(dims[i], block[i]));
+  for (size_t i = 0; i < dims.size(); ++i)
+    kept.push_back(block[i] == dims[i] ? Dim(1) : floordiv(dims[i], block[i]));
   const auto [split, ones, axes] = block_view(dims, block);
   if (axes.empty()) return call.unsupported("every element has a block of its own");
   const bool keepdim = call.flag("keepdim");
   const Expr flat(call, call.reshape(x, split));
   const Chosen c = choose(reduce(Op::amin, flat, axes, keepdim), reduce(Op::amax, flat, axes, keepdim), r,
-                          call.real_or("eps", smallest_normal(dtype)), mapping, static_cast<double>((r.max + r.min + 1) / 2));
+                          call.real_or("eps", smallest_normal(dtype)), mapping,
+                          static_cast<double>((r.max + r.min + 1) / 2));
   Expr scale = c.scale.to(call.dtype("scale_dtype").value_or(dtype));
   Expr zero = c.zero_point;
-  if (const auto d = call.dtype("zero_point_dtype")) zero = zero.to(*d);
-  else if (mapping == "ASYMMETRIC") zero = zero.to(DType::i32);
+  if (const auto d = call.dtype("zero_point_dtype"))
+    zero = zero.to(*d);
+  else if (mapping == "ASYMMETRIC")
+    zero = zero.to(DType::i32);
   if (keepdim) scale = scale.reshape(kept), zero = zero.reshape(kept);
   return call.results({scale, zero});
 }
@@ -286,8 +323,10 @@ Match choose_tensor(Call& call, const char* mapping) {
   const Range r = range_argument(call, DType::i32);
   const double middle = call.dtype("dtype") == DType::u8 ? 128.0 : 0.0;
   if (!ok(call)) return call.results({});
-  const Chosen c = choose(reduce(Op::amin, x, every_axis(x)), reduce(Op::amax, x, every_axis(x)), r, call.real("eps"), mapping, middle);
-  return call.results({c.scale.reshape({Dim(1)}).to(DType::f64), c.zero_point.reshape({Dim(1)}).to(DType::i64)});
+  const Chosen c = choose(reduce(Op::amin, x, every_axis(x)), reduce(Op::amax, x, every_axis(x)), r,
+                          call.real("eps"), mapping, middle);
+  return call.results(
+      {c.scale.reshape({Dim(1)}).to(DType::f64), c.zero_point.reshape({Dim(1)}).to(DType::i64)});
 }
 Match choose_per_tensor(Call& call) { return choose_tensor(call, "ASYMMETRIC"); }
 Match choose_per_tensor_symmetric(Call& call) { return choose_tensor(call, "SYMMETRIC"); }
@@ -303,7 +342,8 @@ Match choose_per_token(Call& call) {
   const Expr down = low / scale, up = high / scale;
   const Expr errors = (kMin + down) + (kMax + up);
   const Expr z = where(errors.number(0.0).less(errors), kMin - down, kMax - up);
-  return call.results({scale.to(DType::f64), z.apply(Op::clamp, {{"min", kMin}, {"max", kMax}}).apply(Op::round).to(DType::i64)});
+  return call.results({scale.to(DType::f64),
+                       z.apply(Op::clamp, {{"min", kMin}, {"max", kMax}}).apply(Op::round).to(DType::i64)});
 }
 
 Match not_computed(Call& call) { return call.unsupported("this quantized op is not computed"); }

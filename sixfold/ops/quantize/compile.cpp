@@ -5,7 +5,8 @@ namespace sixfold::infer {
 
 InferResult quantize(const InferCall& call) {
   if (call.in.size() < 2 || call.in.size() > 3 || !call.in[0].present() || !call.in[1].present())
-    return invalid_model(call.op, " takes a tensor, a scale and perhaps a zero point, got ", call.in.size(), " operands");
+    return invalid_model(call.op, " takes a tensor, a scale and perhaps a zero point, got ", call.in.size(),
+                         " operands");
   const Type &x = call.in[0], &scale = call.in[1];
   const DType dtype = call.attrs.dtype("dtype");
   const bool to_integer = call.op == Op::quantize;
@@ -19,7 +20,8 @@ InferResult quantize(const InferCall& call) {
   for (size_t i = 0; i < x.rank(); ++i) {
     const Dim &extent = x.dims[i], &size = block[i];
     if (extent == size) continue;
-    if (size.value_or(1) < 1 || (extent.is_static() && size.is_static() && extent.value() % size.value() != 0))
+    if (size.value_or(1) < 1 ||
+        (extent.is_static() && size.is_static() && extent.value() % size.value() != 0))
       return invalid_model(call.op, ": axis ", i, " of ", extent, " in blocks of ", size);
     scales *= floordiv(extent, size);
   }

@@ -1,8 +1,8 @@
 // quantize: q = clamp(round(x * (1 / scale)) + zero_point, quant_min, quant_max), halves rounded to even.
 // dequantize: x = (q - zero_point) * scale.
 //
-// As torch's decomposed ops compute them: in float, with the reciprocal rounded to float; in double where a scale
-// tensor with axes is f64, because there torch's promotion makes the product double.
+// As torch's decomposed ops compute them: in float, with the reciprocal rounded to float; in double where a
+// scale tensor with axes is f64, because there torch's promotion makes the product double.
 #include <algorithm>
 #include <cmath>
 
@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 14;
 
-// Which scale goes with which element. Trailing axes that have one scale are merged into the axis before them, so that
-// rows are as long as possible and every row is a sequence of blocks.
+// Which scale goes with which element. Trailing axes that have one scale are merged into the axis before
+// them, so that rows are as long as possible and every row is a sequence of blocks.
 struct Blocks {
   Shape shape, block, strides;  // leading axes: extent, block and stride among the scales
   int64_t width = 1;            // of a row
@@ -47,7 +47,8 @@ struct Blocks {
     }
     return out;
   }
-  // f(first element, how many, first scale, scale step): elements of one scale (step 0), or one scale each (step 1).
+  // f(first element, how many, first scale, scale step): elements of one scale (step 0), or one scale each
+  // (step 1).
   template <typename F>
   void for_runs(Pool& pool, const F& f) const {
     pool.for_ranges(count, kGrain, [&](int64_t begin, int64_t end) {
@@ -90,20 +91,23 @@ struct Parameters {
       if (reciprocal)
         for (int64_t i = 0; i < count; ++i) scale[i] = C(1) / scale[i];
     }
-    if (zero_type == DType::none) std::fill_n(zero, count, C(0));
-    else read_numbers<C>(zero_type, b.in[2], count, zero);
+    if (zero_type == DType::none)
+      std::fill_n(zero, count, C(0));
+    else
+      read_numbers<C>(zero_type, b.in[2], count, zero);
   }
 };
 
-// Rounds to the nearest integer, ties to even, for |x| < 2^22: adding 1.5 * 2^23 leaves no room for a fraction. Unlike
-// nearbyint it becomes vector code everywhere.
+// Rounds to the nearest integer, ties to even, for |x| < 2^22: adding 1.5 * 2^23 leaves no room for a
+// fraction. Unlike nearbyint it becomes vector code everywhere.
 inline float round_small(float x) { return (x + 12582912.0f) - 12582912.0f; }
 inline double round_small(double x) { return (x + 6755399441055744.0) - 6755399441055744.0; }
 
 template <typename C, typename X, typename Q>
 KernelResult make_quantize(const KernelCall& call, const Blocks& blocks) {
   const Parameters<C> parameters{call.in[1].dtype, call.input(2).dtype, blocks.scales, /*reciprocal=*/true};
-  const auto low = static_cast<C>(call.attrs.integer("quant_min")), high = static_cast<C>(call.attrs.integer("quant_max"));
+  const auto low = static_cast<C>(call.attrs.integer("quant_min")),
+             high = static_cast<C>(call.attrs.integer("quant_max"));
   const bool small = low > C(-1 << 20) && high < C(1 << 20);
   return make_kernel(
       [=](const Buffers& b) {
@@ -115,7 +119,8 @@ KernelResult make_quantize(const KernelCall& call, const Blocks& blocks) {
           const C* zero = parameters.zeros(b) + scale;
           const X* from = x + first;
           Q* to = out + first;
-          // Limits are integers, so clamping may come before rounding; what remains is small enough to round fast.
+          // Limits are integers, so clamping may come before rounding; what remains is small enough to round
+          // fast.
           const auto one = [&](int64_t i, C m, C z) {
             C v = static_cast<C>(from[i]) * m;
             v = v > low - z ? v : low - z;
@@ -125,14 +130,16 @@ KernelResult make_quantize(const KernelCall& call, const Blocks& blocks) {
           const auto one_wide = [&](int64_t i, C m, C z) {
             const C v = std::nearbyint(static_cast<C>(from[i]) * m) + z;
             // Clamped as a double: the limits of 32 bits are no floats.
-            const double d = std::clamp(static_cast<double>(v), static_cast<double>(low), static_cast<double>(high));
+            const double d =
+                std::clamp(static_cast<double>(v), static_cast<double>(low), static_cast<double>(high));
             return static_cast<Q>(std::clamp(std::isnan(v) ? 0.0 : d, -2147483648.0, 2147483647.0));
           };
           const bool fits = small && std::abs(*zero) < C(1 << 20);
           if (step == 0 && fits) {
             const C m = *multiplier, z = *zero;
             for (int64_t i = 0; i < n; ++i) to[i] = one(i, m, z);
-          } else if (small && step == 1 && std::all_of(zero, zero + n, [](C z) { return std::abs(z) < C(1 << 20); })) {
+          } else if (small && step == 1 &&
+                     std::all_of(zero, zero + n, [](C z) { return std::abs(z) < C(1 << 20); })) {
             for (int64_t i = 0; i < n; ++i) to[i] = one(i, multiplier[i], zero[i]);
           } else {
             for (int64_t i = 0; i < n; ++i) to[i] = one_wide(i, multiplier[i * step], zero[i * step]);
@@ -156,7 +163,9 @@ KernelResult make_dequantize(const KernelCall& call, const Blocks& blocks) {
           const C* zero = parameters.zeros(b) + scale;
           const Q* from = q + first;
           X* to = out + first;
-          const auto one = [&](int64_t i, C m, C z) { return X(static_cast<float>((static_cast<C>(from[i]) - z) * m)); };
+          const auto one = [&](int64_t i, C m, C z) {
+            return X(static_cast<float>((static_cast<C>(from[i]) - z) * m));
+          };
           if (step == 0) {
             const C m = *multiplier, z = *zero;
             for (int64_t i = 0; i < n; ++i) to[i] = one(i, m, z);
@@ -172,12 +181,18 @@ KernelResult make_dequantize(const KernelCall& call, const Blocks& blocks) {
 template <typename F>
 KernelResult with_integer(DType dtype, const F& f) {
   switch (dtype) {
-    case DType::i8: return f(int8_t{});
-    case DType::u8: return f(uint8_t{});
-    case DType::i16: return f(int16_t{});
-    case DType::u16: return f(uint16_t{});
-    case DType::i32: return f(int32_t{});
-    default: return unsupported("quantized values of ", dtype);
+    case DType::i8:
+      return f(int8_t{});
+    case DType::u8:
+      return f(uint8_t{});
+    case DType::i16:
+      return f(int16_t{});
+    case DType::u16:
+      return f(uint16_t{});
+    case DType::i32:
+      return f(int32_t{});
+    default:
+      return unsupported("quantized values of ", dtype);
   }
 }
 
@@ -190,7 +205,8 @@ KernelResult quantize(const KernelCall& call) {
   const Blocks blocks(call.in[0].shape, call.attrs.ints("block"));
   return with_integer(call.out[0].dtype, [&](auto tag) {
     using Q = decltype(tag);
-    return in_double(call.in[1]) ? make_quantize<double, float, Q>(call, blocks) : make_quantize<float, float, Q>(call, blocks);
+    return in_double(call.in[1]) ? make_quantize<double, float, Q>(call, blocks)
+                                 : make_quantize<float, float, Q>(call, blocks);
   });
 }
 
@@ -199,7 +215,8 @@ KernelResult dequantize(const KernelCall& call) {
   const Blocks blocks(call.in[0].shape, call.attrs.ints("block"));
   return with_integer(call.in[0].dtype, [&](auto tag) {
     using Q = decltype(tag);
-    return in_double(call.in[1]) ? make_dequantize<double, Q, float>(call, blocks) : make_dequantize<float, Q, float>(call, blocks);
+    return in_double(call.in[1]) ? make_dequantize<double, Q, float>(call, blocks)
+                                 : make_dequantize<float, Q, float>(call, blocks);
   });
 }
 

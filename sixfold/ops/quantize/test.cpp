@@ -30,7 +30,8 @@ TEST(Quantize, has_a_scale_per_channel_of_any_axis) {
 
 TEST(Dequantize, has_a_scale_per_block) {
   const Tensor q = tensor_of<int8_t>({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
-  const Tensor scale = tensor_of<float>({2, 2}, {1, 10, 100, 1000}), zero = tensor_of<int64_t>({2, 2}, {1, 0, 0, 8});
+  const Tensor scale = tensor_of<float>({2, 2}, {1, 10, 100, 1000}),
+               zero = tensor_of<int64_t>({2, 2}, {1, 0, 0, 8});
   EXPECT_EQ(run_one<float>(Op::dequantize, {q, scale, zero}, attrs({1, 2}, -128, 127, DType::f32)),
             (std::vector<float>{0, 1, 30, 40, 500, 600, -1000, 0}));
 }

@@ -1,9 +1,10 @@
 // sum, mean, max, any, var, cumsum and their kin.
+#include "sixfold/ops/aten.h"
+
 #include <algorithm>
 #include <cmath>
 #include <span>
 
-#include "sixfold/ops/aten.h"
 #include "sixfold/ops/reduce/rules.h"
 
 namespace sixfold::aten {
@@ -22,16 +23,19 @@ bool keeps(Call& call) { return call.flag_or("keepdim", false); }
 Match sum(Call& call) {
   const Expr x = arg(call, "self");
   const DType dtype = sum_type(call, x);
-  return call.result(reduce(dtype == DType::boolean ? Op::any : Op::sum, x.to(dtype), reduced_axes(call, x), keeps(call)));
+  return call.result(
+      reduce(dtype == DType::boolean ? Op::any : Op::sum, x.to(dtype), reduced_axes(call, x), keeps(call)));
 }
 Match prod(Call& call) {
   const Expr x = arg(call, "self");
   const DType dtype = sum_type(call, x);
-  return call.result(reduce(dtype == DType::boolean ? Op::all : Op::prod, x.to(dtype), reduced_axes(call, x), keeps(call)));
+  return call.result(
+      reduce(dtype == DType::boolean ? Op::all : Op::prod, x.to(dtype), reduced_axes(call, x), keeps(call)));
 }
 Match mean(Call& call) {
   const Expr x = arg(call, "self");
-  return call.result(sixfold::mean(x.to(call.dtype("dtype").value_or(x.dtype())), reduced_axes(call, x), keeps(call)));
+  return call.result(
+      sixfold::mean(x.to(call.dtype("dtype").value_or(x.dtype())), reduced_axes(call, x), keeps(call)));
 }
 
 template <Op op>
@@ -57,7 +61,8 @@ Match extreme_dim(Call& call) {
   const bool keepdim = call.flag("keepdim");
   std::vector<ValueId> results(2);
   const auto used = [&](size_t i) { return call.graph().is_used(call.node().output(i)); };
-  if (call.node().outputs.size() != 2) return invalid_model("expected 2 outputs, got ", call.node().outputs.size());
+  if (call.node().outputs.size() != 2)
+    return invalid_model("expected 2 outputs, got ", call.node().outputs.size());
   if (used(0)) results[0] = reduce(op, x, x.rank() == 0 ? Shape{} : Shape{dim}, keepdim);
   if (used(1)) results[1] = arg_along(arg_op, x, dim, keepdim);
   return call.results(results);
@@ -99,8 +104,8 @@ Match variance(Call& call) {
   return call.result(spread);
 }
 
-// log(sum(exp(x - m))) + m, m the maximum where it is finite: exp cannot overflow, and inf - inf never happens.
-// torch takes these steps in the input's dtype, halves too.
+// log(sum(exp(x - m))) + m, m the maximum where it is finite: exp cannot overflow, and inf - inf never
+// happens. torch takes these steps in the input's dtype, halves too.
 Match logsumexp(Call& call) {
   const Expr in = arg(call, "self");
   const Expr x = in.to(to_float(in.dtype()));
@@ -115,7 +120,8 @@ Match logsumexp(Call& call) {
   if (keepdim) return call.result(total);
   Dims shape;
   for (int64_t i = 0; i < in.rank(); ++i)
-    if (std::find(dims.begin(), dims.end(), i) == dims.end()) shape.push_back(in.dims()[static_cast<size_t>(i)]);
+    if (std::find(dims.begin(), dims.end(), i) == dims.end())
+      shape.push_back(in.dims()[static_cast<size_t>(i)]);
   return call.result(total.reshape(shape));
 }
 

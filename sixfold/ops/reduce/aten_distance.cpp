@@ -50,7 +50,10 @@ Match matrix_norm_of(Call& call, const Expr& x, Shape dims, double order) {
   const Expr sums = sum(abs(x), {added}, /*keepdim=*/true);
   // The largest of no sums is 0.
   const bool none = order > 0 && x.dims()[static_cast<size_t>(compared)] == Dim(0);
-  const Expr best = reduce(none ? Op::sum : order > 0 ? Op::amax : Op::amin, sums, {compared}, /*keepdim=*/true);
+  const Expr best = reduce(none        ? Op::sum
+                           : order > 0 ? Op::amax
+                                       : Op::amin,
+                           sums, {compared}, /*keepdim=*/true);
   if (keeps(call)) return call.result(best);
   Dims shape;
   for (int64_t i = 0; i < x.rank(); ++i)
@@ -85,7 +88,9 @@ Match linalg_norm(Call& call) {
 Expr distances(const Expr& a, const Expr& b, double p, bool by_product) {
   Call& call = a.call();
   const int64_t rank = a.rank();
-  if (!by_product) return vector_norm(a.unsqueeze(rank - 1) - b.unsqueeze(b.rank() - 2), p, {std::max(rank, b.rank())}, false);
+  if (!by_product)
+    return vector_norm(a.unsqueeze(rank - 1) - b.unsqueeze(b.rank() - 2), p, {std::max(rank, b.rank())},
+                       false);
   Shape swap;
   for (int64_t i = 0; i < b.rank(); ++i) swap.push_back(i);
   std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
@@ -97,10 +102,13 @@ Expr distances(const Expr& a, const Expr& b, double p, bool by_product) {
 Match cdist(Call& call) {
   const Expr in1 = arg(call, "x1"), in2 = arg(call, "x2");
   const DType dtype = promote(in1.dtype(), in2.dtype());
-  if (in1.rank() < 2 || in2.rank() < 2) return invalid_model("cdist of ", call.type(in1), " and ", call.type(in2));
+  if (in1.rank() < 2 || in2.rank() < 2)
+    return invalid_model("cdist of ", call.type(in1), " and ", call.type(in2));
   const double p = call.attr("p") ? call.real("p") : 2.0;
   const int64_t mode = call.attr("p") ? call.integer_or("compute_mode", 0) : 1;
-  const auto rows = [](const Expr& x) { return x.dims()[static_cast<size_t>(x.rank() - 2)].value_or(1 << 20); };
+  const auto rows = [](const Expr& x) {
+    return x.dims()[static_cast<size_t>(x.rank() - 2)].value_or(1 << 20);
+  };
   const bool by_product = p == 2 && (mode == 1 || (mode == 0 && (rows(in1) > 25 || rows(in2) > 25)));
   const Expr out = distances(in1.to(compute_type(dtype)), in2.to(compute_type(dtype)), p, by_product);
   return call.result(out.to(dtype));
@@ -116,7 +124,8 @@ Match pdist(Call& call) {
   for (int64_t i = 0; i < shape[0]; ++i)
     for (int64_t j = i + 1; j < shape[0]; ++j) first.push_back(i), second.push_back(j);
   const auto rows = [&](const std::vector<int64_t>& index) {
-    return x.apply(Op::index_select, Expr(call, call.patch.constant(Tensor::of_ints(index))), {{"dim", Dim(0)}});
+    return x.apply(Op::index_select, Expr(call, call.patch.constant(Tensor::of_ints(index))),
+                   {{"dim", Dim(0)}});
   };
   return call.result(vector_norm(rows(first) - rows(second), call.real("p"), {1}, false));
 }

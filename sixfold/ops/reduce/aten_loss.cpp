@@ -149,7 +149,8 @@ struct Nll {
 Nll nll(Call& call, const Expr& log_p, int64_t reduction) {
   const Classes classes = classes_of(call, log_p);
   const Expr weights = weight_of(call, classes, log_p.dtype());
-  const Expr picked = log_p.apply(Op::gather, classes.chosen.unsqueeze(classes.axis), {{"dim", Dim(classes.axis)}});
+  const Expr picked =
+      log_p.apply(Op::gather, classes.chosen.unsqueeze(classes.axis), {{"dim", Dim(classes.axis)}});
   const Dims shape = classes.chosen.dims();
   // Ignored places give 0 even where the log-probability there is not finite.
   const Expr each = where(classes.ignored, 0.0, -(picked.reshape(shape) * weights));
@@ -215,7 +216,8 @@ Match cross_entropy_loss(Call& call) {
   Expr smooth = where(classes.ignored, 0.0, -sum(scaled, {axis}));
   if (reduction != kNone) smooth = sum(smooth, every_axis(smooth));
   if (reduction == kMean) smooth = smooth / plain.total_weight;
-  return call.result(plain.loss * (1 - smoothing) + smooth * (smoothing / static_cast<double>(shape[static_cast<size_t>(axis)])));
+  return call.result(plain.loss * (1 - smoothing) +
+                     smooth * (smoothing / static_cast<double>(shape[static_cast<size_t>(axis)])));
 }
 
 // sum over c != y of max(0, margin - x[y] + x[c])^p * weight[y], over the number of classes
@@ -229,7 +231,8 @@ Match multi_margin_loss(Call& call) {
   const Expr chosen = x.apply(Op::gather, target, {{"dim", Dim(1)}});
   Expr each = at_least(x - chosen + call.real("margin"), 0);
   if (call.real("p") == 2) each = each * each;
-  if (!call.is_none("weight")) each = each * Expr(call, call.op(Op::embedding, {arg(call, "weight"), target}));
+  if (!call.is_none("weight"))
+    each = each * Expr(call, call.op(Op::embedding, {arg(call, "weight"), target}));
   std::vector<int64_t> all(static_cast<size_t>(classes));
   for (int64_t i = 0; i < classes; ++i) all[static_cast<size_t>(i)] = i;
   const Expr others = Expr(call, call.patch.constant(Tensor::of_ints(all))).apply(Op::ne, target);

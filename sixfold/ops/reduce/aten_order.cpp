@@ -35,8 +35,12 @@ Expr finish(const Expr& x, int64_t dim, bool keepdim, bool was_scalar) {
   return x.reshape(shape);
 }
 
-Expr pick(const Expr& x, int64_t dim, int64_t place) { return {x.call(), x.call().slice(x, dim, place, place + 1)}; }
-Expr gather(const Expr& x, int64_t dim, const Expr& index) { return x.apply(Op::gather, index, {{"dim", Dim(dim)}}); }
+Expr pick(const Expr& x, int64_t dim, int64_t place) {
+  return {x.call(), x.call().slice(x, dim, place, place + 1)};
+}
+Expr gather(const Expr& x, int64_t dim, const Expr& index) {
+  return x.apply(Op::gather, index, {{"dim", Dim(dim)}});
+}
 
 // x sorted along dim, with its extent there; fails on symbolic or (unless allowed) empty extents.
 struct Along {
@@ -52,19 +56,22 @@ struct Along {
         was_scalar(call.rank(call.tensor("self")) == 0) {
     if (!call.patch.status().ok()) return;
     const Dim d = x.dims()[static_cast<size_t>(dim)];
-    if (!d.is_static()) call.fail(Code::Unsupported, "the extent along dim ", dim, " is ", d, ", and this op needs a number");
+    if (!d.is_static())
+      call.fail(Code::Unsupported, "the extent along dim ", dim, " is ", d, ", and this op needs a number");
     if (d == Dim(0)) call.fail(Code::InvalidModel, "dim ", dim, " of ", x.dims(), " is empty");
     extent = d.value_or(1);
   }
   Match results(const Expr& values, const Expr& indices) const {
-    return x.call().results({finish(values, dim, keepdim, was_scalar), finish(indices, dim, keepdim, was_scalar)});
+    return x.call().results(
+        {finish(values, dim, keepdim, was_scalar), finish(indices, dim, keepdim, was_scalar)});
   }
 };
 
 Match kthvalue(Call& call) {
   const Along along(call);
   const int64_t k = call.integer("k");
-  if (k < 1 || k > along.extent) return invalid_model("kthvalue: k is ", k, " of ", along.extent, " elements");
+  if (k < 1 || k > along.extent)
+    return invalid_model("kthvalue: k is ", k, " of ", along.extent, " elements");
   const Sorted s = sort(along.x, along.dim);
   return along.results(pick(s.values, along.dim, k - 1), pick(s.indices, along.dim, k - 1));
 }
@@ -83,8 +90,9 @@ Sorted nanmedian_of(const Expr& x, int64_t dim) {
   Call& call = x.call();
   const Sorted s = sort(x, dim);
   const Expr count = sum(logical_not(isnan(x)).to(DType::i64), {dim}, /*keepdim=*/true);
-  const Expr half = at_least(count - 1.0, 0.0).apply(Op::div, Expr(call, call.patch.scalar(int64_t{2}, DType::i64)),
-                                                     {{"rounding", "floor"}});
+  const Expr half =
+      at_least(count - 1.0, 0.0)
+          .apply(Op::div, Expr(call, call.patch.scalar(int64_t{2}, DType::i64)), {{"rounding", "floor"}});
   return {gather(s.values, dim, half), gather(s.indices, dim, half)};
 }
 
@@ -181,16 +189,11 @@ Match quantile(Call& call) {
 }
 
 constexpr AtenRule kRules[] = {
-    {"aten.kthvalue.default", kthvalue},
-    {"aten.median.default", median<false>},
-    {"aten.median.dim", median_dim<false>},
-    {"aten.nanmedian.default", median<true>},
-    {"aten.nanmedian.dim", median_dim<true>},
-    {"aten.mode.default", mode},
-    {"aten.quantile.default", quantile<false>},
-    {"aten.quantile.scalar", quantile<false>},
-    {"aten.nanquantile.default", quantile<true>},
-    {"aten.nanquantile.scalar", quantile<true>},
+    {"aten.kthvalue.default", kthvalue},          {"aten.median.default", median<false>},
+    {"aten.median.dim", median_dim<false>},       {"aten.nanmedian.default", median<true>},
+    {"aten.nanmedian.dim", median_dim<true>},     {"aten.mode.default", mode},
+    {"aten.quantile.default", quantile<false>},   {"aten.quantile.scalar", quantile<false>},
+    {"aten.nanquantile.default", quantile<true>}, {"aten.nanquantile.scalar", quantile<true>},
 };
 
 }  // namespace

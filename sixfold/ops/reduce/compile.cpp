@@ -30,7 +30,8 @@ Status check_dtype(const InferCall& call) {
     case Op::cumprod:
       if (dtype == DType::boolean) return invalid_model(call.op, " reads numbers, got bool");
       break;
-    default: break;
+    default:
+      break;
   }
   return ok_status();
 }
@@ -39,7 +40,8 @@ Status check_dtype(const InferCall& call) {
 Result<int64_t> axis_attr(const InferCall& call) {
   const int64_t dim = call.attrs.integer("dim");
   const auto rank = std::max<int64_t>(static_cast<int64_t>(call.in[0].rank()), 1);
-  if (dim < 0 || dim >= rank) return invalid_model(call.op, ": dim ", dim, " of a tensor of rank ", call.in[0].rank());
+  if (dim < 0 || dim >= rank)
+    return invalid_model(call.op, ": dim ", dim, " of a tensor of rank ", call.in[0].rank());
   return dim;
 }
 
@@ -53,8 +55,10 @@ Status check_not_empty(const InferCall& call, size_t axis) {
 Dims without(const Dims& dims, const std::vector<bool>& reduced, bool keepdim) {
   Dims out;
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (!reduced[i]) out.push_back(dims[i]);
-    else if (keepdim) out.push_back(1);
+    if (!reduced[i])
+      out.push_back(dims[i]);
+    else if (keepdim)
+      out.push_back(1);
   }
   return out;
 }

@@ -12,8 +12,10 @@ namespace {
 
 template <typename T>
 bool is_nan(T x) {
-  if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
-  else return false;
+  if constexpr (std::is_floating_point_v<T>)
+    return std::isnan(x);
+  else
+    return false;
 }
 
 // Integers wrap around as torch's do; unsigned arithmetic makes that defined.
@@ -118,9 +120,12 @@ std::unique_ptr<Kernel> plain_var(Walk walk, double correction) {
 template <typename T>
 KernelResult make_plain(Op op, Walk walk, double correction) {
   switch (op) {
-    case Op::amax: return plain<T, Extreme<T, true>>(std::move(walk));
-    case Op::amin: return plain<T, Extreme<T, false>>(std::move(walk));
-    default: break;
+    case Op::amax:
+      return plain<T, Extreme<T, true>>(std::move(walk));
+    case Op::amin:
+      return plain<T, Extreme<T, false>>(std::move(walk));
+    default:
+      break;
   }
   if constexpr (std::is_same_v<T, bool>) {
     if (op == Op::any) return plain<bool, Any>(std::move(walk));
@@ -151,8 +156,10 @@ KernelResult reduce(const KernelCall& call) {
     return reduce_f32(call.op, std::move(walk), correction);
   return with_type(in.dtype, [&](auto zero) -> KernelResult {
     using T = decltype(zero);
-    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) return unsupported(call.op, " of halves");
-    else return make_plain<T>(call.op, std::move(walk), correction);
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+      return unsupported(call.op, " of halves");
+    else
+      return make_plain<T>(call.op, std::move(walk), correction);
   });
 }
 

@@ -12,15 +12,17 @@ namespace {
 
 template <typename T>
 bool is_nan(T x) {
-  if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
-  else return false;
+  if constexpr (std::is_floating_point_v<T>)
+    return std::isnan(x);
+  else
+    return false;
 }
 
 // Neighbouring columns walk the axis together, so that memory is read in order.
 constexpr int64_t kColumns = 64;
 
-// f(first, width) for blocks of columns: `first` is the offset of the block's first element; steps along the axis are
-// split.inner apart.
+// f(first, width) for blocks of columns: `first` is the offset of the block's first element; steps along the
+// axis are split.inner apart.
 template <typename F>
 void for_column_blocks(const AxisSplit& split, Pool& pool, const F& f) {
   const int64_t blocks = (split.inner + kColumns - 1) / kColumns;
@@ -52,7 +54,8 @@ void arg_columns(const T* x, int64_t* out, const AxisSplit& split, int64_t width
 
 template <bool kGreater>
 void arg_columns(const float* x, int64_t* out, const AxisSplit& split, int64_t width) {
-  if (split.inner > 1) return (kGreater ? argmax_columns : argmin_columns)(x, split.extent, split.inner, width, out);
+  if (split.inner > 1)
+    return (kGreater ? argmax_columns : argmin_columns)(x, split.extent, split.inner, width, out);
   *out = find_row(x, split.extent, (kGreater ? max_row : min_row)(x, split.extent));
 }
 
@@ -62,8 +65,10 @@ std::unique_ptr<Kernel> make_arg(const AxisSplit& split) {
     for_column_blocks(split, b.pool, [&](int64_t o, int64_t column, int64_t width) {
       const T* x = b.input<T>(0) + o * split.extent * split.inner + column;
       int64_t* out = b.output<int64_t>() + o * split.inner + column;
-      if constexpr (std::is_same_v<T, float>) arg_columns<kGreater>(x, out, split, width);
-      else arg_columns<T, kGreater>(x, out, split, width);
+      if constexpr (std::is_same_v<T, float>)
+        arg_columns<kGreater>(x, out, split, width);
+      else
+        arg_columns<T, kGreater>(x, out, split, width);
     });
     return ok_status();
   });
@@ -89,8 +94,10 @@ struct RunningLogSumExp {
   double state = -std::numeric_limits<double>::infinity();
   T next(T x) {
     const double a = std::max(state, static_cast<double>(x)), b = std::min(state, static_cast<double>(x));
-    if (std::isnan(state) || is_nan(x)) state = std::numeric_limits<double>::quiet_NaN();
-    else state = a == b && std::isinf(a) ? a : a + std::log1p(std::exp(b - a));
+    if (std::isnan(state) || is_nan(x))
+      state = std::numeric_limits<double>::quiet_NaN();
+    else
+      state = a == b && std::isinf(a) ? a : a + std::log1p(std::exp(b - a));
     return static_cast<T>(state);
   }
 };
@@ -103,7 +110,8 @@ std::unique_ptr<Kernel> make_running(const AxisSplit& split) {
           const int64_t base = o * split.extent * split.inner + column;
           if (split.inner == 1) {
             Running<T> one;
-            for (int64_t i = 0; i < split.extent; ++i) b.output<T>()[base + i] = one.next(b.input<T>(0)[base + i]);
+            for (int64_t i = 0; i < split.extent; ++i)
+              b.output<T>()[base + i] = one.next(b.input<T>(0)[base + i]);
             return;
           }
           Running<T> running[kColumns];
@@ -148,8 +156,10 @@ KernelResult with_whole_type(const KernelCall& call, const F& f) {
   if (is_half(dtype)) return unsupported(call.op, " of ", dtype);
   return with_type(dtype, [&](auto zero) -> KernelResult {
     using T = decltype(zero);
-    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) return unsupported(call.op, " of halves");
-    else return f(zero);
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+      return unsupported(call.op, " of halves");
+    else
+      return f(zero);
   });
 }
 
@@ -169,11 +179,16 @@ KernelResult cumulate(const KernelCall& call) {
   return with_whole_type(call, [&](auto zero) -> KernelResult {
     using T = decltype(zero);
     switch (call.op) {
-      case Op::cumsum: return make_running<T, RunningSum>(split);
-      case Op::cumprod: return make_running<T, RunningProduct>(split);
-      case Op::cummax: return make_running_extreme<T, true>(split);
-      case Op::cummin: return make_running_extreme<T, false>(split);
-      default: break;
+      case Op::cumsum:
+        return make_running<T, RunningSum>(split);
+      case Op::cumprod:
+        return make_running<T, RunningProduct>(split);
+      case Op::cummax:
+        return make_running_extreme<T, true>(split);
+      case Op::cummin:
+        return make_running_extreme<T, false>(split);
+      default:
+        break;
     }
     if constexpr (std::is_floating_point_v<T>) return make_running<T, RunningLogSumExp>(split);
     return unsupported(call.op, " of ", call.in[0].dtype);

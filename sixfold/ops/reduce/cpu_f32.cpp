@@ -1,5 +1,5 @@
-// Float reductions on the SIMD blocks of cpu/rows.h. Two shapes of loop: the axis of stride 1 is reduced (rows), or it
-// is kept and rows are added up side by side (columns).
+// Float reductions on the SIMD blocks of cpu/rows.h. Two shapes of loop: the axis of stride 1 is reduced
+// (rows), or it is kept and rows are added up side by side (columns).
 #include <cmath>
 #include <limits>
 
@@ -65,7 +65,8 @@ void reduce_columns(Op op, const Walk& w, const float* x, float* out, int64_t wi
   double sums[kStrip] = {};
   for_slabs(w, x, [&](const float* slab) { sum_columns(slab, rows.extent, rows.in_stride, width, sums); });
   if (op == Op::sum || op == Op::mean) {
-    for (int64_t i = 0; i < width; ++i) out[i] = static_cast<float>(op == Op::sum ? sums[i] : sums[i] / count);
+    for (int64_t i = 0; i < width; ++i)
+      out[i] = static_cast<float>(op == Op::sum ? sums[i] : sums[i] / count);
     return;
   }
   float means[kStrip];

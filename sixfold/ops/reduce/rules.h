@@ -7,7 +7,8 @@ namespace sixfold::aten {
 
 inline Expr arg(Call& call, std::string_view name) { return {call, call.tensor(name)}; }
 
-// (sum |x|^p)^(1/p) over dims, with the limits for p 0, inf and -inf. Computed in float for halves, as torch does.
+// (sum |x|^p)^(1/p) over dims, with the limits for p 0, inf and -inf. Computed in float for halves, as torch
+// does.
 Expr vector_norm(const Expr& x, double p, const Shape& dims, bool keepdim);
 
 // Tables of the files beside aten.cpp.

@@ -38,16 +38,23 @@ double reference(Op op, const std::vector<double>& v) {
   const auto n = static_cast<double>(v.size());
   for (const double x : v) squares += (x - sum / n) * (x - sum / n);
   switch (op) {
-    case Op::sum: return sum;
-    case Op::mean: return sum / n;
-    case Op::prod: return product;
-    case Op::amax: return *std::max_element(v.begin(), v.end());
-    case Op::amin: return *std::min_element(v.begin(), v.end());
-    default: return squares / (n - 1);
+    case Op::sum:
+      return sum;
+    case Op::mean:
+      return sum / n;
+    case Op::prod:
+      return product;
+    case Op::amax:
+      return *std::max_element(v.begin(), v.end());
+    case Op::amin:
+      return *std::min_element(v.begin(), v.end());
+    default:
+      return squares / (n - 1);
   }
 }
 
-void expect_reduction(Op op, const Tensor& x, const Shape& dims, RunOptions options = {}, bool keepdim = false) {
+void expect_reduction(Op op, const Tensor& x, const Shape& dims, RunOptions options = {},
+                      bool keepdim = false) {
   const auto out = run_op(op, {x}, over(dims, keepdim), options);
   ASSERT_TRUE(out.ok()) << out.error().message();
   const auto groups = behind(x, dims);
@@ -64,7 +71,8 @@ void expect_reduction(Op op, const Tensor& x, const Shape& dims, RunOptions opti
 TEST(Reduce, equals_its_definition_over_any_axes) {
   const Tensor x = random_tensor({2, 33, 3, 45}, 1);
   for (const Op op : {Op::sum, Op::mean, Op::prod, Op::amax, Op::amin, Op::var})
-    for (const Shape& dims : {Shape{0}, {1}, {2}, {3}, {0, 1}, {0, 2}, {0, 3}, {1, 3}, {2, 3}, {0, 2, 3}, {0, 1, 2, 3}})
+    for (const Shape& dims :
+         {Shape{0}, {1}, {2}, {3}, {0, 1}, {0, 2}, {0, 3}, {1, 3}, {2, 3}, {0, 2, 3}, {0, 1, 2, 3}})
       for (const Tensor& t : {x, to_double(x)}) expect_reduction(op, t, dims);
   expect_reduction(Op::sum, random_tensor({1000, 3}, 2), {1});
   expect_reduction(Op::sum, random_tensor({1000, 3}, 2), {0});
@@ -73,7 +81,8 @@ TEST(Reduce, equals_its_definition_over_any_axes) {
 TEST(Reduce, mean_reads_channels_last_with_and_without_keepdim) {
   const Tensor x = random_tensor({2, 70, 6, 7}, 3);
   for (const Shape& dims : {Shape{2, 3}, {1}, {0}, {3}, {0, 2, 3}, {0, 1}})
-    for (const bool keepdim : {false, true}) expect_reduction(Op::mean, x, dims, {.channels_last = true}, keepdim);
+    for (const bool keepdim : {false, true})
+      expect_reduction(Op::mean, x, dims, {.channels_last = true}, keepdim);
 }
 
 TEST(Reduce, long_sums_keep_their_digits_for_any_number_of_threads) {
@@ -90,12 +99,15 @@ TEST(Reduce, long_sums_keep_their_digits_for_any_number_of_threads) {
 TEST(Reduce, variance_keeps_its_digits_far_from_zero) {
   std::vector<float> v(1000);
   for (size_t i = 0; i < v.size(); ++i) v[i] = 10000.0f + static_cast<float>(i % 2);
-  EXPECT_NEAR(values_of<float>((*run_op(Op::var, {tensor_of<float>({1000}, v)}, over({0}, false, 0)))[0])[0], 0.25, 1e-6);
+  EXPECT_NEAR(values_of<float>((*run_op(Op::var, {tensor_of<float>({1000}, v)}, over({0}, false, 0)))[0])[0],
+              0.25, 1e-6);
 }
 
 TEST(Reduce, variance_over_too_few_elements_divides_by_zero) {
-  EXPECT_TRUE(std::isnan(values_of<float>((*run_op(Op::var, {tensor_of<float>({1}, {3})}, over({0})))[0])[0]));
-  EXPECT_EQ(values_of<float>((*run_op(Op::var, {tensor_of<float>({2}, {1, 2})}, over({0}, false, 5)))[0])[0], kInfinity);
+  EXPECT_TRUE(
+      std::isnan(values_of<float>((*run_op(Op::var, {tensor_of<float>({1}, {3})}, over({0})))[0])[0]));
+  EXPECT_EQ(values_of<float>((*run_op(Op::var, {tensor_of<float>({2}, {1, 2})}, over({0}, false, 5)))[0])[0],
+            kInfinity);
 }
 
 TEST(Reduce, an_extreme_with_a_nan_is_nan) {
@@ -130,7 +142,8 @@ TEST(Reduce, integers_wrap_around_and_bools_combine) {
 }
 
 TEST(Reduce, a_scalar_reduces_to_itself) {
-  EXPECT_EQ(values_of<float>((*run_op(Op::sum, {tensor_of<float>({}, {4})}, over({})))[0]), (std::vector<float>{4}));
+  EXPECT_EQ(values_of<float>((*run_op(Op::sum, {tensor_of<float>({}, {4})}, over({})))[0]),
+            (std::vector<float>{4}));
 }
 
 TEST(Reduce, an_axis_outside_the_tensor_is_refused) {
@@ -142,7 +155,9 @@ TEST(Reduce, an_axis_outside_the_tensor_is_refused) {
 TEST(ArgReduce, takes_the_first_of_equals_and_nan_before_all) {
   std::vector<float> v(60, 1.0f);
   v[20] = v[40] = 5.0f;
-  const auto index = [](Op op, const Tensor& x) { return values_of<int64_t>((*run_op(op, {x}, along(0)))[0])[0]; };
+  const auto index = [](Op op, const Tensor& x) {
+    return values_of<int64_t>((*run_op(op, {x}, along(0)))[0])[0];
+  };
   EXPECT_EQ(index(Op::argmax, tensor_of<float>({60}, v)), 20);
   EXPECT_EQ(index(Op::argmin, tensor_of<float>({60}, v)), 0);
   EXPECT_EQ(index(Op::argmax, tensor_of<float>({4}, {1, 3, 2, 3})), 1);
@@ -164,12 +179,16 @@ TEST(ArgReduce, works_along_outer_axes) {
 
 TEST(Cumulate, sums_products_and_logs_run_along_any_axis) {
   const Tensor x = tensor_of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
-  EXPECT_EQ(values_of<float>((*run_op(Op::cumsum, {x}, along(1)))[0]), (std::vector<float>{1, 3, 6, 4, 9, 15}));
-  EXPECT_EQ(values_of<float>((*run_op(Op::cumsum, {x}, along(0)))[0]), (std::vector<float>{1, 2, 3, 5, 7, 9}));
-  EXPECT_EQ(values_of<float>((*run_op(Op::cumprod, {x}, along(1)))[0]), (std::vector<float>{1, 2, 6, 4, 20, 120}));
+  EXPECT_EQ(values_of<float>((*run_op(Op::cumsum, {x}, along(1)))[0]),
+            (std::vector<float>{1, 3, 6, 4, 9, 15}));
+  EXPECT_EQ(values_of<float>((*run_op(Op::cumsum, {x}, along(0)))[0]),
+            (std::vector<float>{1, 2, 3, 5, 7, 9}));
+  EXPECT_EQ(values_of<float>((*run_op(Op::cumprod, {x}, along(1)))[0]),
+            (std::vector<float>{1, 2, 6, 4, 20, 120}));
   const auto y = values_of<float>((*run_op(Op::logcumsumexp, {x}, along(1)))[0]);
   EXPECT_NEAR(y[2], std::log(std::exp(1) + std::exp(2) + std::exp(3)), 1e-6);
-  const auto z = values_of<float>((*run_op(Op::logcumsumexp, {tensor_of<float>({2}, {-kInfinity, 1})}, along(0)))[0]);
+  const auto z =
+      values_of<float>((*run_op(Op::logcumsumexp, {tensor_of<float>({2}, {-kInfinity, 1})}, along(0)))[0]);
   EXPECT_EQ(z, (std::vector<float>{-kInfinity, 1}));
 }
 

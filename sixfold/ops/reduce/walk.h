@@ -1,5 +1,5 @@
-// How a reduction walks memory: axes in memory order, adjacent ones merged, so that NCHW and NHWC, one axis or
-// several, become the same few loops and nothing is permuted.
+// How a reduction walks memory: axes in memory order, adjacent ones merged, so that NCHW and NHWC, one axis
+// or several, become the same few loops and nothing is permuted.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,8 @@ inline Walk plan_walk(const TensorDesc& in, const TensorDesc& out, const Shape& 
       axes.push_back({{in.shape[i], in.strides[i], reduced ? 0 : out.strides[out_axis]}, reduced});
     if (keepdim || !reduced) ++out_axis;
   }
-  std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.in_stride > b.in_stride; });
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const Axis& a, const Axis& b) { return a.in_stride > b.in_stride; });
   std::vector<Axis> merged;
   for (const Axis& b : axes) {
     if (!merged.empty()) {
@@ -87,7 +88,8 @@ void for_offsets(const std::vector<WalkAxis>& axes, size_t axis_count, const F& 
 // ops/reduce/cpu_f32.cpp: sum, mean, amax, amin, var of floats, count > 0.
 std::unique_ptr<Kernel> reduce_f32(Op op, Walk walk, double correction);
 
-// sum of squares about the mean -> variance. A divisor below 0 counts as 0, as torch has it: x/0 is inf, 0/0 NaN.
+// sum of squares about the mean -> variance. A divisor below 0 counts as 0, as torch has it: x/0 is inf, 0/0
+// NaN.
 inline double variance(double squares, int64_t count, double correction) {
   return squares / std::max(0.0, static_cast<double>(count) - correction);
 }

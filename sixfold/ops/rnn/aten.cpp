@@ -22,7 +22,8 @@ struct Layer {
   ValueId y, h, c;
 };
 
-Layer run_layer(Call& call, const Kind& kind, ValueId x, ValueId h, ValueId c, const Weights& w, bool reverse) {
+Layer run_layer(Call& call, const Kind& kind, ValueId x, ValueId h, ValueId c, const Weights& w,
+                bool reverse) {
   std::vector<ValueId> inputs{x, h};
   if (kind.op == Op::lstm) inputs.push_back(c);
   for (const ValueId v : {w.w_ih, w.w_hh, w.b_ih, w.b_hh}) inputs.push_back(v);
@@ -64,7 +65,8 @@ Layer run_projected(Call& call, ValueId x, ValueId h, ValueId c, const Weights& 
     const int64_t t = reverse ? steps - 1 - i : i;
     const ValueId now = call.slice(from_input, 0, t, t + 1);
     const Dims& dims = call.dims_of(now);
-    const ValueId gates = call.op(Op::add, {call.reshape(now, Dims(dims.begin() + 1, dims.end())), linear(call, h, w.w_hh, w.b_hh)});
+    const ValueId gates = call.op(
+        Op::add, {call.reshape(now, Dims(dims.begin() + 1, dims.end())), linear(call, h, w.w_hh, w.b_hh)});
     const Layer step = lstm_step(call, gates, c);
     c = step.c;
     h = linear(call, step.h, w.w_hr, kNoValue);
@@ -107,7 +109,8 @@ Match sequence(Call& call) {
   if (hx.size() != (lstm ? 2u : 1u)) return invalid_model(hx.size(), " states, expected ", lstm ? 2 : 1);
   for (const ValueId h : hx)
     if (!h.valid() || call.rank(h) != 3 || call.dims_of(h)[0] != Dim(layers * directions))
-      return invalid_model("a state is ", call.type(h), ", expected ", layers * directions, " entries of rank 2");
+      return invalid_model("a state is ", call.type(h), ", expected ", layers * directions,
+                           " entries of rank 2");
   const size_t plain = biases ? 4 : 2, sets = static_cast<size_t>(layers * directions);
   const size_t each = params.size() / sets;
   const bool projected = lstm && each == plain + 1;
@@ -121,9 +124,11 @@ Match sequence(Call& call) {
     for (int64_t d = 0; d < directions; ++d) {
       const int64_t i = layer * directions + d;
       const ValueId* p = params.data() + static_cast<size_t>(i) * each;
-      const Weights w{p[0], p[1], biases ? p[2] : kNoValue, biases ? p[3] : kNoValue, projected ? p[plain] : kNoValue};
+      const Weights w{p[0], p[1], biases ? p[2] : kNoValue, biases ? p[3] : kNoValue,
+                      projected ? p[plain] : kNoValue};
       const ValueId h = state(call, hx[0], i), c = lstm ? state(call, hx[1], i) : kNoValue;
-      const Layer out = projected ? run_projected(call, x, h, c, w, d == 1) : run_layer(call, kind, x, h, c, w, d == 1);
+      const Layer out =
+          projected ? run_projected(call, x, h, c, w, d == 1) : run_layer(call, kind, x, h, c, w, d == 1);
       ys.push_back(out.y);
       last_h.push_back(out.h);
       last_c.push_back(out.c);
@@ -140,7 +145,8 @@ Match cell(Call& call) {
   const bool lstm = kind.op == Op::lstm;
   const ValueId x = call.tensor("input");
   const std::vector<ValueId> hx = lstm ? call.tensors("hx") : std::vector<ValueId>{call.tensor("hx")};
-  const Weights w{call.tensor("w_ih"), call.tensor("w_hh"), call.optional_tensor("b_ih"), call.optional_tensor("b_hh"), kNoValue};
+  const Weights w{call.tensor("w_ih"), call.tensor("w_hh"), call.optional_tensor("b_ih"),
+                  call.optional_tensor("b_hh"), kNoValue};
   if (hx.size() != (lstm ? 2u : 1u)) return invalid_model(hx.size(), " states, expected ", lstm ? 2 : 1);
   if (!call.patch.status().ok()) return call.results(std::vector<ValueId>(call.node().outputs.size()));
   if (call.rank(x) != 2) return invalid_model("input is ", call.type(x), ", expected rank 2");

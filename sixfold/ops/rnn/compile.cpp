@@ -7,7 +7,8 @@ namespace {
 InferResult recurrent(const InferCall& call, int64_t gates, size_t states) {
   const size_t weights = 1 + states;
   if (call.in.size() < weights + 2 || call.in.size() > weights + 4)
-    return invalid_model(call.op, " has ", call.in.size(), " operands, expected ", weights + 2, " to ", weights + 4);
+    return invalid_model(call.op, " has ", call.in.size(), " operands, expected ", weights + 2, " to ",
+                         weights + 4);
   const Type& x = call.in[0];
   if (x.rank() != 3) return invalid_model(call.op, ": input is ", x, ", expected rank 3");
   if (!is_float(x.dtype)) return invalid_model(call.op, ": input is ", x, ", expected floats");

@@ -1,7 +1,7 @@
 // One layer and direction of lstm, gru and rnn.
 //
-// The input's share of all gates, for all steps, is one product; a step then multiplies the state by w_hh and applies
-// the gates. Products are split over blocks of gate rows, by shape alone.
+// The input's share of all gates, for all steps, is one product; a step then multiplies the state by w_hh and
+// applies the gates. Products are split over blocks of gate rows, by shape alone.
 #include <dnnl.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Layer {
   Op op;
   int64_t steps, batch, inputs, units, gates;  // T, B, I, H, gates per unit
   bool reverse = false, relu = false;
-  size_t weights;           // operand of w_ih; w_hh, b_ih and b_hh follow
+  size_t weights;  // operand of w_ih; w_hh, b_ih and b_hh follow
   bool b_ih, b_hh;
   std::vector<float> zeros;  // stands for an absent hidden bias of gru
 
@@ -27,29 +27,34 @@ struct Layer {
   int64_t state() const { return batch * units; }
 };
 
-constexpr int64_t kBlock = 256;         // gate rows of a task
-constexpr int64_t kMinWork = 1 << 17;   // multiplications below which a product is not worth several tasks
+constexpr int64_t kBlock = 256;        // gate rows of a task
+constexpr int64_t kMinWork = 1 << 17;  // multiplications below which a product is not worth several tasks
 
 // out[m][rows] (+)= a[m][width] * w[rows][width]^T, in blocks of rows. `add`: out holds a bias already.
-void multiply(Pool& pool, const float* a, int64_t m, int64_t width, const float* w, int64_t rows, bool add, float* out) {
+void multiply(Pool& pool, const float* a, int64_t m, int64_t width, const float* w, int64_t rows, bool add,
+              float* out) {
   const auto block = [&](int64_t begin, int64_t end) {
     if (m < 4 && !add) {
-      for (int64_t i = 0; i < m; ++i) dot_rows(a + i * width, w + begin * width, end - begin, width, 1.0f, out + i * rows + begin);
+      for (int64_t i = 0; i < m; ++i)
+        dot_rows(a + i * width, w + begin * width, end - begin, width, 1.0f, out + i * rows + begin);
     } else {
-      dnnl_sgemm('N', 'T', m, end - begin, width, 1.0f, a, width, w + begin * width, width, add ? 1.0f : 0.0f, out + begin, rows);
+      dnnl_sgemm('N', 'T', m, end - begin, width, 1.0f, a, width, w + begin * width, width, add ? 1.0f : 0.0f,
+                 out + begin, rows);
     }
   };
-  if (m * width * rows < kMinWork) block(0, rows);
-  else pool.for_ranges(rows, m < 4 ? 64 : kBlock, block);
+  if (m * width * rows < kMinWork)
+    block(0, rows);
+  else
+    pool.for_ranges(rows, m < 4 ? 64 : kBlock, block);
 }
-
 
 class LayerF32 {
  public:
   explicit LayerF32(Layer layer) : l_(std::move(layer)) {}
 
   size_t scratch_bytes() const {
-    return sizeof(float) * static_cast<size_t>(l_.steps * l_.batch * l_.rows() + l_.batch * l_.rows() + 3 * l_.state());
+    return sizeof(float) *
+           static_cast<size_t>(l_.steps * l_.batch * l_.rows() + l_.batch * l_.rows() + 3 * l_.state());
   }
 
   Status operator()(const Buffers& buffers) const {
@@ -88,11 +93,12 @@ class LayerF32 {
     if (m == 0 || rows == 0) return;
     for (int64_t j = 0; j < rows; ++j) gx[j] = (b_ih ? b_ih[j] : 0.0f) + (b_hh ? b_hh[j] : 0.0f);
     for (int64_t i = 1; i < m; ++i) std::copy(gx, gx + rows, gx + i * rows);
-    multiply(buffers.pool, buffers.input<float>(0), m, l_.inputs, buffers.input<float>(l_.weights), rows, /*add=*/true, gx);
+    multiply(buffers.pool, buffers.input<float>(0), m, l_.inputs, buffers.input<float>(l_.weights), rows,
+             /*add=*/true, gx);
   }
 
-  void apply_gates(const Buffers& buffers, const float* gx, const float* gh, const float* h, const float* c, float* h_next,
-                   float* c_next) const {
+  void apply_gates(const Buffers& buffers, const float* gx, const float* gh, const float* h, const float* c,
+                   float* h_next, float* c_next) const {
     const int64_t rows = l_.rows(), n = l_.units;
     const float* b_hh = l_.b_hh ? buffers.input<float>(l_.weights + 3) : l_.zeros.data();
     const int64_t grain = std::max<int64_t>(1, 8192 / std::max<int64_t>(n, 1));
@@ -100,10 +106,14 @@ class LayerF32 {
       for (int64_t b = begin; b < end; ++b) {
         const float *x = gx + b * rows, *s = gh + b * rows;
         const int64_t at = b * n;
-        if (l_.op == Op::lstm) rnn_gates::lstm(x, s, c + at, c_next + at, h_next + at, n);
-        else if (l_.op == Op::gru) rnn_gates::gru(x, s, b_hh, h + at, h_next + at, n);
-        else if (l_.relu) rnn_gates::relu(x, s, h_next + at, n);
-        else rnn_gates::tanh(x, s, h_next + at, n);
+        if (l_.op == Op::lstm)
+          rnn_gates::lstm(x, s, c + at, c_next + at, h_next + at, n);
+        else if (l_.op == Op::gru)
+          rnn_gates::gru(x, s, b_hh, h + at, h_next + at, n);
+        else if (l_.relu)
+          rnn_gates::relu(x, s, h_next + at, n);
+        else
+          rnn_gates::tanh(x, s, h_next + at, n);
       }
     });
   }
@@ -116,7 +126,9 @@ class LayerF64 {
  public:
   explicit LayerF64(Layer layer) : l_(std::move(layer)) {}
 
-  size_t scratch_bytes() const { return sizeof(double) * static_cast<size_t>(2 * l_.rows() + 4 * l_.state()); }
+  size_t scratch_bytes() const {
+    return sizeof(double) * static_cast<size_t>(2 * l_.rows() + 4 * l_.state());
+  }
 
   Status operator()(const Buffers& buffers) const {
     auto* gx = reinterpret_cast<double*>(buffers.scratch);

@@ -1,4 +1,5 @@
-// The elementwise half of a recurrent step, for f32: SIMD, compiled for several instruction sets (cpu_gates.cpp).
+// The elementwise half of a recurrent step, for f32: SIMD, compiled for several instruction sets
+// (cpu_gates.cpp).
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,8 @@ struct Sizes {
 
 std::vector<Tensor> operands(Op op, Sizes s, bool biases) {
   const int64_t rows = s.units * (op == Op::lstm ? 4 : op == Op::gru ? 3 : 1);
-  std::vector<Tensor> in{random_tensor({s.steps, s.batch, s.inputs}, 1), random_tensor({s.batch, s.units}, 2)};
+  std::vector<Tensor> in{random_tensor({s.steps, s.batch, s.inputs}, 1),
+                         random_tensor({s.batch, s.units}, 2)};
   if (op == Op::lstm) in.push_back(random_tensor({s.batch, s.units}, 3));
   in.push_back(random_tensor({rows, s.inputs}, 4));
   in.push_back(random_tensor({rows, s.units}, 5));
@@ -45,8 +46,10 @@ TEST(Recurrent, float_layers_equal_the_definition) {
 TEST(Lstm, one_unit_equals_torch) {
   // torch.lstm_cell with x = 1, h = 0.5, c = -1, all weights of gate k = 0.1 * (k + 1), no biases
   const Tensor w = tensor_of<float>({4, 1}, {0.1f, 0.2f, 0.3f, 0.4f});
-  const auto out = run_op(Op::lstm, {tensor_of<float>({1, 1, 1}, {1}), tensor_of<float>({1, 1}, {0.5}),
-                                     tensor_of<float>({1, 1}, {-1}), w, w}, {{"reverse", false}});
+  const auto out = run_op(Op::lstm,
+                          {tensor_of<float>({1, 1, 1}, {1}), tensor_of<float>({1, 1}, {0.5}),
+                           tensor_of<float>({1, 1}, {-1}), w, w},
+                          {{"reverse", false}});
   ASSERT_TRUE(out.ok()) << out.error().message();
   const double c = -1 / (1 + std::exp(-0.3)) + std::tanh(0.45) / (1 + std::exp(-0.15));
   EXPECT_NEAR(element_real((*out)[2], 0), c, 1e-6);

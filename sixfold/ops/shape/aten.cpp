@@ -1,4 +1,5 @@
 #include "sixfold/ops/aten.h"
+
 #include "sixfold/ops/shape/build.h"
 
 namespace sixfold::aten {
@@ -6,7 +7,8 @@ namespace sixfold::aten {
 std::span<const AtenRule> shape_rules() {
   static const auto* rules = [] {
     auto* all = new std::vector<AtenRule>;
-    for (const auto part : {view_rules(), split_rules(), join_rules(), create_rules(), diagonal_rules(), neighbour_rules()})
+    for (const auto part :
+         {view_rules(), split_rules(), join_rules(), create_rules(), diagonal_rules(), neighbour_rules()})
       all->insert(all->end(), part.begin(), part.end());
     return all;
   }();

@@ -57,18 +57,22 @@ Match arange(Call& call) {
       return x ? *x : d ? static_cast<double>(d->value_or(0)) : 0.0;
     };
     double count = (number(end) - number(start)) / number(step);
-    if (is_integer(dtype)) count = (std::trunc(number(end)) - std::trunc(number(start))) / std::trunc(number(step));
-    if (!(count >= 0 && count < 1e12)) return invalid_model("arange from ", number(start), " to ", number(end), " by ", number(step));
+    if (is_integer(dtype))
+      count = (std::trunc(number(end)) - std::trunc(number(start))) / std::trunc(number(step));
+    if (!(count >= 0 && count < 1e12))
+      return invalid_model("arange from ", number(start), " to ", number(end), " by ", number(step));
     length = Dim(static_cast<int64_t>(std::ceil(count)));
   } else {
-    const Dim *first = std::get_if<Dim>(&start), *last = std::get_if<Dim>(&end), *by = std::get_if<Dim>(&step);
+    const Dim *first = std::get_if<Dim>(&start), *last = std::get_if<Dim>(&end),
+              *by = std::get_if<Dim>(&step);
     if (!first || !last || !by || *by == Dim(0)) return invalid_model("arange without bounds");
     if (!by->is_static()) return call.unsupported("its step is symbolic");
     const Dim up = by->value() > 0 ? Dim(1) : Dim(-1);
     length = floordiv(*last - *first + *by - up, *by);
     if (length.value_or(0) < 0) return invalid_model("arange from ", *first, " to ", *last, " by ", *by);
   }
-  return call.result(call.op(Op::arange, {}, {{"start", start}, {"step", step}, {"length", length}, {"dtype", dtype}}));
+  return call.result(
+      call.op(Op::arange, {}, {{"start", start}, {"step", step}, {"length", length}, {"dtype", dtype}}));
 }
 
 // A number argument, or a tensor of one known element.
@@ -99,7 +103,8 @@ Match histc(Call& call) {
   x = x.to(dtype == DType::f64 ? dtype : DType::f32);
   Expr low = x.number(call.real("min")), high = x.number(call.real("max"));
   if (call.real("min") == call.real("max")) {
-    if (call.real("min") == 0 && !(x.dims()[0] == Dim(0))) low = reduce(Op::amin, x, {0}), high = reduce(Op::amax, x, {0});
+    if (call.real("min") == 0 && !(x.dims()[0] == Dim(0)))
+      low = reduce(Op::amin, x, {0}), high = reduce(Op::amax, x, {0});
     const Expr flat = low.apply(Op::eq, high);
     const Expr first = low;
     low = where(flat, low - 1.0, low);
@@ -134,7 +139,8 @@ Match spaced(Call& call, bool logarithmic) {
     return call.result(x.to(dtype));
   }
   if (steps == 0) return call.result(full(call, {Dim(0)}, Attr(Dim(0)), dtype));
-  if (!start || !end || steps < 0 || steps > (int64_t{1} << 28)) return invalid_model("linspace of ", steps, " steps");
+  if (!start || !end || steps < 0 || steps > (int64_t{1} << 28))
+    return invalid_model("linspace of ", steps, " steps");
   std::byte* bytes = nullptr;
   Tensor out = Tensor::allocate(dtype, {steps}, &bytes);
   with_type(dtype, [&](auto tag) {
@@ -147,8 +153,10 @@ Match spaced(Call& call, bool logarithmic) {
       const Step x = i < steps / 2 || steps == 1 ? first + step * static_cast<Step>(i)
                                                  : last - step * static_cast<Step>(steps - 1 - i);
       const double y = logarithmic ? std::pow(base, static_cast<double>(x)) : static_cast<double>(x);
-      if constexpr (std::is_integral_v<T>) values[i] = static_cast<T>(y);
-      else values[i] = T(static_cast<Step>(y));
+      if constexpr (std::is_integral_v<T>)
+        values[i] = static_cast<T>(y);
+      else
+        values[i] = T(static_cast<Step>(y));
     }
   });
   return call.result(call.patch.constant(std::move(out)));
@@ -167,7 +175,8 @@ Match one_hot(Call& call) {
   const Dim classes = call.dim("num_classes");
   if (classes == Dim(-1)) return call.unsupported("output shape depends on data: num_classes is not given");
   const ValueId column = call.unsqueeze(x, call.rank(x));
-  return call.result(call.to(call.op(Op::eq, {column, count_up(call, classes, call.dtype_of(x))}), DType::i64));
+  return call.result(
+      call.to(call.op(Op::eq, {column, count_up(call, classes, call.dtype_of(x))}), DType::i64));
 }
 
 // Columns 1, x, x^2, ..: products from left to right.
@@ -177,7 +186,8 @@ Match vander(Call& call) {
   if (!ok(call)) return stop(call);
   if (shape.size() != 1) return invalid_model("vander of ", call.type(x));
   const int64_t columns = call.integer_or("N", shape[0]);
-  const DType dtype = is_integer(call.dtype_of(x)) || call.dtype_of(x) == DType::boolean ? DType::i64 : call.dtype_of(x);
+  const DType dtype =
+      is_integer(call.dtype_of(x)) || call.dtype_of(x) == DType::boolean ? DType::i64 : call.dtype_of(x);
   if (columns < 0) return invalid_model("vander of ", columns, " columns");
   x = call.to(x, dtype);
   ValueId out = full(call, {Dim(shape[0]), Dim(std::min<int64_t>(columns, 1))}, Attr(Dim(1)), dtype);
@@ -191,15 +201,22 @@ Match vander(Call& call) {
 
 // Every random node has a seed of its own, the same in each compilation.
 ValueId random(Call& call, Op op, const Dims& shape, DType dtype) {
-  return call.op(op, {}, {{"shape", shape}, {"dtype", dtype}, {"seed", Dim(static_cast<int64_t>(call.node().id.index) + 1)}});
+  return call.op(
+      op, {},
+      {{"shape", shape}, {"dtype", dtype}, {"seed", Dim(static_cast<int64_t>(call.node().id.index) + 1)}});
 }
-Match rand(Call& call) { return call.result(random(call, Op::rand, shape_argument(call), dtype_or(call, DType::f32))); }
-Match randn(Call& call) { return call.result(random(call, Op::randn, shape_argument(call), dtype_or(call, DType::f32))); }
+Match rand(Call& call) {
+  return call.result(random(call, Op::rand, shape_argument(call), dtype_or(call, DType::f32)));
+}
+Match randn(Call& call) {
+  return call.result(random(call, Op::randn, shape_argument(call), dtype_or(call, DType::f32)));
+}
 Match randint(Call& call) {
   const int64_t low = call.integer_or("low", 0), high = call.integer("high");
   const ValueId unit = random(call, Op::rand, shape_argument(call), DType::f64);
   const ValueId scaled = call.op(Op::mul, {unit, call.scalar(static_cast<double>(high - low), DType::f64)});
-  const ValueId shifted = call.op(Op::add, {call.op(Op::floor, {scaled}), call.scalar(static_cast<double>(low), DType::f64)});
+  const ValueId shifted =
+      call.op(Op::add, {call.op(Op::floor, {scaled}), call.scalar(static_cast<double>(low), DType::f64)});
   return call.result(call.to(shifted, dtype_or(call, DType::i64)));
 }
 Match randperm(Call& call) {

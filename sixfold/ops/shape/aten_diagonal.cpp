@@ -1,4 +1,5 @@
-// Diagonals and triangles. A diagonal is a slice: in rows of n elements laid end to end, its elements are n + 1 apart.
+// Diagonals and triangles. A diagonal is a slice: in rows of n elements laid end to end, its elements are n +
+// 1 apart.
 #include <algorithm>
 
 #include "sixfold/ops/shape/build.h"
@@ -40,7 +41,8 @@ ValueId take_diagonal(Call& call, ValueId x, int64_t offset, int64_t dim1, int64
   dim1 = call.normalize(dim1, x);
   dim2 = call.normalize(dim2, x);
   const Shape shape = call.shape(x);
-  if (shape.size() < 2 || dim1 == dim2) call.fail(Code::InvalidModel, "diagonal of axes ", dim1, " and ", dim2, " of ", call.type(x));
+  if (shape.size() < 2 || dim1 == dim2)
+    call.fail(Code::InvalidModel, "diagonal of axes ", dim1, " and ", dim2, " of ", call.type(x));
   if (!ok(call)) return kNoValue;
   const ValueId moved = call.permute(x, with_last(call.rank(x), dim1, dim2));
   const int64_t rows = shape[static_cast<size_t>(dim1)], columns = shape[static_cast<size_t>(dim2)];
@@ -52,7 +54,8 @@ ValueId take_diagonal(Call& call, ValueId x, int64_t offset, int64_t dim1, int64
   return call.slice(y, call.rank(y) - 1, Dim(d.start), Dim(d.end), d.step);
 }
 Match diagonal(Call& call) {
-  return call.result(take_diagonal(call, call.tensor("self"), call.integer("offset"), call.integer("dim1"), call.integer("dim2")));
+  return call.result(take_diagonal(call, call.tensor("self"), call.integer("offset"), call.integer("dim1"),
+                                   call.integer("dim2")));
 }
 
 // x along a diagonal of new axes dim1 and dim2, zeros elsewhere.
@@ -73,12 +76,14 @@ ValueId embed_diagonal(Call& call, ValueId x, int64_t offset, int64_t dim1, int6
   return call.permute(call.reshape(filled, square), inverse(with_last(call.rank(x) + 1, *first, *second)));
 }
 Match diag_embed(Call& call) {
-  return call.result(embed_diagonal(call, call.tensor("self"), call.integer("offset"), call.integer("dim1"), call.integer("dim2")));
+  return call.result(embed_diagonal(call, call.tensor("self"), call.integer("offset"), call.integer("dim1"),
+                                    call.integer("dim2")));
 }
 Match diag(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t offset = call.integer("diagonal");
-  return call.result(call.rank(x) == 1 ? embed_diagonal(call, x, offset, 0, 1) : take_diagonal(call, x, offset, 0, 1));
+  return call.result(call.rank(x) == 1 ? embed_diagonal(call, x, offset, 0, 1)
+                                       : take_diagonal(call, x, offset, 0, 1));
 }
 Match diagflat(Call& call) {
   return call.result(embed_diagonal(call, flatten(call, call.tensor("self")), call.integer("offset"), 0, 1));
@@ -89,7 +94,8 @@ Match diagonal_scatter(Call& call) {
   const int64_t dim1 = call.axis("dim1", x), dim2 = call.axis("dim2", x), offset = call.integer("offset");
   const Shape shape = call.shape(x);
   if (!ok(call)) return stop(call);
-  if (shape.size() < 2 || dim1 == dim2) return invalid_model("diagonal of axes ", dim1, " and ", dim2, " of ", call.type(x));
+  if (shape.size() < 2 || dim1 == dim2)
+    return invalid_model("diagonal of axes ", dim1, " and ", dim2, " of ", call.type(x));
   const auto order = with_last(call.rank(x), dim1, dim2);
   const ValueId moved = call.permute(x, order);
   const int64_t rows = shape[static_cast<size_t>(dim1)], columns = shape[static_cast<size_t>(dim2)];
@@ -102,7 +108,8 @@ Match diagonal_scatter(Call& call) {
   return call.result(call.permute(call.reshape(out, full_dims), inverse(order)));
 }
 
-// Keeps x where column - row <= diagonal (tril) or >= diagonal (triu). Over numbers the mask folds to a constant.
+// Keeps x where column - row <= diagonal (tril) or >= diagonal (triu). Over numbers the mask folds to a
+// constant.
 Match triangle(Call& call, Op keep) {
   const ValueId x = call.tensor("self");
   const Dim diagonal = call.dim("diagonal");
@@ -121,7 +128,8 @@ Match triu(Call& call) { return triangle(call, Op::ge); }
 Match triangle_indices(Call& call, bool lower) {
   const int64_t rows = call.integer("row"), columns = call.integer("col"), offset = call.integer("offset");
   if (!ok(call)) return stop(call);
-  if (rows < 0 || columns < 0 || rows * columns > (1 << 28)) return invalid_model("indices of a ", rows, " x ", columns, " triangle");
+  if (rows < 0 || columns < 0 || rows * columns > (1 << 28))
+    return invalid_model("indices of a ", rows, " x ", columns, " triangle");
   std::vector<int64_t> first, second;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t begin = lower ? 0 : std::clamp<int64_t>(r + offset, 0, columns);

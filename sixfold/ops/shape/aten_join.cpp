@@ -7,7 +7,8 @@
 namespace sixfold::aten {
 namespace {
 
-// Concatenation with type promotion. Empty tensors of rank 1 join anything, a rule of old that exporters still use.
+// Concatenation with type promotion. Empty tensors of rank 1 join anything, a rule of old that exporters
+// still use.
 Match cat_values(Call& call, std::vector<ValueId> xs, int64_t axis) {
   if (!ok(call)) return stop(call);
   if (xs.empty()) return invalid_model("cat of no tensors");
@@ -47,15 +48,18 @@ Match column_stack(Call& call) {
   return cat_values(call, std::move(xs), 1);
 }
 
-// Where each element of an axis padded by (front, back) comes from, for amounts that may be negative: positions are
-// those of the whole axis, so a reflection may show elements that the other side crops. (Circular padding wraps around
-// what is left.)
-std::optional<std::vector<int64_t>> padded_positions(int64_t size, int64_t front, int64_t back, const std::string& mode) {
+// Where each element of an axis padded by (front, back) comes from, for amounts that may be negative:
+// positions are those of the whole axis, so a reflection may show elements that the other side crops.
+// (Circular padding wraps around what is left.)
+std::optional<std::vector<int64_t>> padded_positions(int64_t size, int64_t front, int64_t back,
+                                                     const std::string& mode) {
   std::vector<int64_t> out;
   for (int64_t i = -front; i < size + back; ++i) {
     int64_t from = i;
-    if (mode == "replicate") from = std::clamp<int64_t>(i, 0, size - 1);
-    else if (mode == "reflect") from = i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;
+    if (mode == "replicate")
+      from = std::clamp<int64_t>(i, 0, size - 1);
+    else if (mode == "reflect")
+      from = i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;
     if (from < 0 || from >= size) return std::nullopt;
     out.push_back(from);
   }
@@ -75,9 +79,11 @@ Match pad_by(Call& call, const Dims& pad, const std::string& mode, Attr value) {
     const auto axis = static_cast<size_t>(rank) - 1 - i;
     const Dim front = pad[2 * i], back = pad[2 * i + 1], size = call.dims_of(x)[axis];
     const bool crops = front.value_or(0) < 0 || back.value_or(0) < 0;
-    if (crops && (mode == "replicate" || mode == "reflect") && size.value_or(0) > 0 && front.is_static() && back.is_static()) {
+    if (crops && (mode == "replicate" || mode == "reflect") && size.value_or(0) > 0 && front.is_static() &&
+        back.is_static()) {
       const auto positions = padded_positions(size.value(), front.value(), back.value(), mode);
-      if (!positions) return invalid_model("pad: ", front, " and ", back, " by ", mode, " beside an axis of ", size);
+      if (!positions)
+        return invalid_model("pad: ", front, " and ", back, " by ", mode, " beside an axis of ", size);
       x = index_select(call, x, static_cast<int64_t>(axis), integers(call, *positions));
       continue;
     }
@@ -90,15 +96,21 @@ Match pad_by(Call& call, const Dims& pad, const std::string& mode, Attr value) {
     after[axis] = Dim(back.is_static() ? Dim(std::max<int64_t>(back.value(), 0)) : back);
     pads = pads || !(before[axis] == Dim(0)) || !(after[axis] == Dim(0));
   }
-  if (pads) x = call.op(Op::pad, {x}, {{"before", before}, {"after", after}, {"mode", mode}, {"value", std::move(value)}});
+  if (pads)
+    x = call.op(Op::pad, {x},
+                {{"before", before}, {"after", after}, {"mode", mode}, {"value", std::move(value)}});
   return call.result(x);
 }
 Attr number_or_zero(Call& call, std::string_view name) {
   const Attr* a = call.attr(name);
   return a && !std::holds_alternative<std::monostate>(*a) ? *a : Attr(0.0);
 }
-Match constant_pad(Call& call) { return pad_by(call, call.dims("pad"), "constant", number_or_zero(call, "value")); }
-Match pad_rule(Call& call) { return pad_by(call, call.dims("pad"), call.text("mode"), number_or_zero(call, "value")); }
+Match constant_pad(Call& call) {
+  return pad_by(call, call.dims("pad"), "constant", number_or_zero(call, "value"));
+}
+Match pad_rule(Call& call) {
+  return pad_by(call, call.dims("pad"), call.text("mode"), number_or_zero(call, "value"));
+}
 Match pad_enum(Call& call) {
   static constexpr const char* kModes[] = {"constant", "reflect", "replicate", "circular"};
   const int64_t mode = call.integer("mode");
@@ -148,7 +160,8 @@ ValueId roll_axis(Call& call, ValueId x, int64_t axis, int64_t shift) {
   if (size == Dim(0)) return x;
   if (size.is_static()) shift = ((shift % size.value()) + size.value()) % size.value();
   if (shift == 0) return x;
-  const Dim cut = shift > 0 ? size - Dim(shift) : Dim(-shift);  // over a symbol: the shift is shorter than the axis
+  const Dim cut =
+      shift > 0 ? size - Dim(shift) : Dim(-shift);  // over a symbol: the shift is shorter than the axis
   return concat(call, {call.slice(x, axis, cut, size), call.slice(x, axis, Dim(0), cut)}, axis);
 }
 Match roll(Call& call) {
@@ -174,7 +187,8 @@ Match repeat_by(Call& call, Dims repeats) {
   if (repeats.size() < shape.size()) return invalid_model("repeat of ", shape, " by ", repeats);
   shape.insert(shape.begin(), repeats.size() - shape.size(), Dim(1));
   x = call.reshape(x, shape);
-  if (std::all_of(repeats.begin(), repeats.end(), [](const Dim& r) { return r == Dim(1); })) return call.result(x);
+  if (std::all_of(repeats.begin(), repeats.end(), [](const Dim& r) { return r == Dim(1); }))
+    return call.result(x);
   return call.result(call.op(Op::repeat, {x}, {{"repeats", repeats}}));
 }
 Match repeat(Call& call) { return repeat_by(call, call.dims("repeats")); }
@@ -227,15 +241,17 @@ Match repeat_interleave_tensor(Call& call) {
   if (!ok(call)) return stop(call);
   const auto positions = repeated_positions(call, shape[static_cast<size_t>(axis)]);
   if (positions) return call.result(index_select(call, x, axis, integers(call, *positions)));
-  // The repeats are data, but their sum is given: element i of the result comes from the first axis element whose
-  // running count exceeds i.
+  // The repeats are data, but their sum is given: element i of the result comes from the first axis element
+  // whose running count exceeds i.
   const Dims& out = expected(call);
   if (!is_static(out) || out.size() != shape.size() || call.rank(call.tensor("repeats")) > 1)
     return call.unsupported("output shape depends on data: the repeats are not constant");
   const Dim length(shape[static_cast<size_t>(axis)]);
-  const ValueId repeats = expand(call, at_least(call, call.to(call.tensor("repeats"), DType::i64), 1), {length});
+  const ValueId repeats =
+      expand(call, at_least(call, call.to(call.tensor("repeats"), DType::i64), 1), {length});
   const ValueId ends = call.op(Op::cumsum, {repeats}, {{"dim", Dim(0)}});
-  const ValueId from = call.op(Op::searchsorted, {ends, count_up(call, out[static_cast<size_t>(axis)])}, {{"right", true}});
+  const ValueId from =
+      call.op(Op::searchsorted, {ends, count_up(call, out[static_cast<size_t>(axis)])}, {{"right", true}});
   return call.result(index_select(call, x, axis, from));
 }
 Match repeat_interleave_positions(Call& call) {
@@ -265,7 +281,8 @@ Match cartesian_prod(Call& call) {
   const std::vector<ValueId> xs = call.tensors("tensors");
   if (xs.size() == 1) return call.result(xs[0]);
   std::vector<ValueId> columns;
-  for (const ValueId y : grid(call, xs, /*xy=*/false)) columns.push_back(call.reshape(y, {numel(call.dims_of(y)), Dim(1)}));
+  for (const ValueId y : grid(call, xs, /*xy=*/false))
+    columns.push_back(call.reshape(y, {numel(call.dims_of(y)), Dim(1)}));
   return cat_values(call, columns, 1);
 }
 
@@ -282,8 +299,11 @@ Match block_diag(Call& call) {
   }
   for (const ValueId x : xs) {
     const Dim columns = extent(call, x, 1);
-    rows.push_back(call.op(Op::pad, {call.to(x, dtype)}, {{"before", Dims{0, left}}, {"after", Dims{0, width - left - columns}},
-                                                          {"mode", "constant"}, {"value", 0.0}}));
+    rows.push_back(call.op(Op::pad, {call.to(x, dtype)},
+                           {{"before", Dims{0, left}},
+                            {"after", Dims{0, width - left - columns}},
+                            {"mode", "constant"},
+                            {"value", 0.0}}));
     left += columns;
   }
   return cat_values(call, rows, 0);
@@ -302,7 +322,9 @@ Match pad_sequence(Call& call) {
   for (ValueId& x : xs) {
     Dims before(call.type(x).rank(), Dim(0)), after = before;
     (left ? before : after)[0] = Dim(longest) - extent(call, x, 0);
-    x = call.op(Op::pad, {x}, {{"before", before}, {"after", after}, {"mode", "constant"}, {"value", call.real("padding_value")}});
+    x = call.op(
+        Op::pad, {x},
+        {{"before", before}, {"after", after}, {"mode", "constant"}, {"value", call.real("padding_value")}});
     x = call.unsqueeze(x, call.flag("batch_first") ? 0 : 1);
   }
   return cat_values(call, xs, call.flag("batch_first") ? 0 : 1);
@@ -322,7 +344,9 @@ Match combinations(Call& call) {
     index.insert(index.end(), at.begin(), at.end());
     if (++count > (1 << 22)) return call.unsupported("combinations of this size");
     size_t i = at.size() - 1;
-    const auto limit = [&](size_t k) { return shape[0] - 1 - (repeats ? 0 : static_cast<int64_t>(at.size() - 1 - k)); };
+    const auto limit = [&](size_t k) {
+      return shape[0] - 1 - (repeats ? 0 : static_cast<int64_t>(at.size() - 1 - k));
+    };
     while (i > 0 && at[i] >= limit(i)) --i;
     ++at[i];
     for (size_t k = i + 1; k < at.size(); ++k) at[k] = at[k - 1] + (repeats ? 0 : 1);

@@ -31,9 +31,11 @@ Match diff(Call& call) {
 Match cross_along(Call& call, ValueId x, ValueId y, int64_t axis) {
   const DType dtype = result_type(call, {"self", "other"});
   if (!ok(call)) return stop(call);
-  if (extent(call, x, axis).value_or(3) != 3) return invalid_model("cross product along an axis of ", extent(call, x, axis));
+  if (extent(call, x, axis).value_or(3) != 3)
+    return invalid_model("cross product along an axis of ", extent(call, x, axis));
   const auto turned = [&](ValueId v, bool once) {
-    const ValueId index = integers(call, once ? std::vector<int64_t>{1, 2, 0} : std::vector<int64_t>{2, 0, 1});
+    const ValueId index =
+        integers(call, once ? std::vector<int64_t>{1, 2, 0} : std::vector<int64_t>{2, 0, 1});
     return Expr(call, index_select(call, call.to(v, dtype), axis, index));
   };
   return call.result(turned(x, true) * turned(y, false) - turned(x, false) * turned(y, true));
@@ -41,10 +43,12 @@ Match cross_along(Call& call, ValueId x, ValueId y, int64_t axis) {
 Match cross(Call& call) {
   const ValueId x = call.tensor("self"), y = call.tensor("other");
   int64_t axis = 0;
-  if (!call.is_none("dim")) axis = call.axis("dim", x);
+  if (!call.is_none("dim"))
+    axis = call.axis("dim", x);
   else
     while (axis < call.rank(x) && !(extent(call, x, axis) == Dim(3))) ++axis;
-  if (axis >= call.rank(x) || call.rank(y) != call.rank(x)) return invalid_model("cross product of ", call.type(x), " and ", call.type(y));
+  if (axis >= call.rank(x) || call.rank(y) != call.rank(x))
+    return invalid_model("cross product of ", call.type(x), " and ", call.type(y));
   return cross_along(call, x, y, axis);
 }
 

@@ -23,7 +23,8 @@ Bounds slice_bounds(Call& call, ValueId x, int64_t axis) {
     call.fail(Code::InvalidModel, "slice of step ", out.step, ", expected at least 1");
     out.step = 1;
   }
-  if (out.start.is_static() && out.end.is_static() && out.end.value() < out.start.value()) out.end = out.start;
+  if (out.start.is_static() && out.end.is_static() && out.end.value() < out.start.value())
+    out.end = out.start;
   return out;
 }
 
@@ -34,13 +35,16 @@ Match slice(Call& call) {
   const int64_t axis = call.axis("dim", x);
   if (!ok(call)) return stop(call);
   Bounds b = slice_bounds(call, x, axis);
-  // Whether a bound over symbols lies inside the axis is in the guards; the file's result extent says what came out.
+  // Whether a bound over symbols lies inside the axis is in the guards; the file's result extent says what
+  // came out.
   const Dims& out = expected(call);
   const bool open = !b.start.is_static() || !b.end.is_static() || !extent(call, x, axis).is_static();
   if (open && b.step == 1 && out.size() == call.type(x).rank()) {
     const Dim& length = out[static_cast<size_t>(axis)];
-    if (!(b.start == Dim(0) && length == extent(call, x, axis))) b.end = b.start + length;
-    else b.end = extent(call, x, axis);
+    if (!(b.start == Dim(0) && length == extent(call, x, axis)))
+      b.end = b.start + length;
+    else
+      b.end = extent(call, x, axis);
   }
   return call.result(call.slice(x, axis, b.start, b.end, b.step));
 }
@@ -52,7 +56,8 @@ Match select(Call& call) {
   if (!ok(call)) return stop(call);
   if (call.rank(x) == 0) return invalid_model("select from a scalar");
   const Dim size = extent(call, x, axis);
-  if (index.is_static() && size.is_static() && (index.value() < -size.value() || index.value() >= size.value()))
+  if (index.is_static() && size.is_static() &&
+      (index.value() < -size.value() || index.value() >= size.value()))
     return invalid_model("select of index ", index, " from an axis of ", size);
   if (index.value_or(0) < 0) index = size + index;
   Dims shape = call.dims_of(x);
@@ -111,7 +116,8 @@ Match split(Call& call) {
 }
 Match split_sizes(Call& call) {
   const ValueId x = call.tensor("self");
-  return split_into(call, x, call.axis("dim", x), call.dims(call.attr("split_sizes") ? "split_sizes" : "split_size"));
+  return split_into(call, x, call.axis("dim", x),
+                    call.dims(call.attr("split_sizes") ? "split_sizes" : "split_size"));
 }
 Match chunk(Call& call) {
   const ValueId x = call.tensor("self");
@@ -127,7 +133,9 @@ Match split_at(Call& call, ValueId x, int64_t axis, const Shape& indices) {
   const Dim size = extent(call, x, axis);
   if (!size.is_static()) return call.unsupported("it needs a static extent");
   std::vector<ValueId> parts;
-  const auto bound = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + size.value() : i, 0, size.value()); };
+  const auto bound = [&](int64_t i) {
+    return std::clamp<int64_t>(i < 0 ? i + size.value() : i, 0, size.value());
+  };
   int64_t start = 0;
   for (size_t i = 0; i <= indices.size(); ++i) {
     const int64_t end = i < indices.size() ? bound(indices[i]) : size.value();
@@ -144,7 +152,8 @@ Match split_sections(Call& call, ValueId x, int64_t axis, int64_t sections, bool
       (exact && size.value() % sections != 0))
     return invalid_model("split of an axis of ", size, " into ", sections, " sections");
   Dims sizes;
-  for (int64_t i = 0; i < sections; ++i) sizes.push_back(Dim(size.value() / sections + (i < size.value() % sections)));
+  for (int64_t i = 0; i < sections; ++i)
+    sizes.push_back(Dim(size.value() / sections + (i < size.value() % sections)));
   return split_into(call, x, axis, sizes);
 }
 Match tensor_split_sections(Call& call) {
@@ -159,12 +168,15 @@ Match tensor_split_tensor(Call& call) {
   const ValueId x = call.tensor("self");
   const auto where = call.known(call.tensor("tensor_indices_or_sections"));
   if (!where) return call.unsupported("output shape depends on data");
-  if (where->shape.empty()) return split_sections(call, x, call.axis("dim", x), element_integer(*where, 0), false);
+  if (where->shape.empty())
+    return split_sections(call, x, call.axis("dim", x), element_integer(*where, 0), false);
   Shape indices;
   for (int64_t i = 0; i < where->count(); ++i) indices.push_back(element_integer(*where, i));
   return split_at(call, x, call.axis("dim", x), indices);
 }
-int64_t split_axis(Call& call, ValueId x, int64_t axis) { return axis == 1 && call.rank(x) == 1 ? 0 : call.normalize(axis, x); }
+int64_t split_axis(Call& call, ValueId x, int64_t axis) {
+  return axis == 1 && call.rank(x) == 1 ? 0 : call.normalize(axis, x);
+}
 template <int64_t kAxis>
 Match xsplit(Call& call) {
   const ValueId x = call.tensor("self");
@@ -186,7 +198,8 @@ Match unbind(Call& call) {
   Dims shape = call.dims_of(x);
   shape.erase(shape.begin() + axis);
   std::vector<ValueId> parts;
-  for (int64_t i = 0; i < count; ++i) parts.push_back(call.reshape(call.slice(x, axis, Dim(i), Dim(i + 1)), shape));
+  for (int64_t i = 0; i < count; ++i)
+    parts.push_back(call.reshape(call.slice(x, axis, Dim(i), Dim(i + 1)), shape));
   return call.results(parts);
 }
 
@@ -212,8 +225,8 @@ Match unfold(Call& call) {
   return call.result(call.rank(self) == 0 ? call.reshape(out, {Dim(size)}) : out);
 }
 
-// Positions in x's storage of every element of the view. Storage is taken to be x's elements in order: true of
-// everything but views that the model makes by itself, and those are refused.
+// Positions in x's storage of every element of the view. Storage is taken to be x's elements in order: true
+// of everything but views that the model makes by itself, and those are refused.
 bool storage_positions(Call& call, ValueId x, std::vector<int64_t>& positions) {
   const Shape size = call.ints("size"), stride = call.ints("stride");
   const int64_t offset = call.integer_or("storage_offset", 0);
@@ -225,7 +238,8 @@ bool storage_positions(Call& call, ValueId x, std::vector<int64_t>& positions) {
   }
   for (const Node* n = call.graph().producer(x); n; n = call.graph().producer(n->input(0))) {
     if (n->op == Op::permute || n->op == Op::slice || n->op == Op::expand) {
-      call.fail(Code::Unsupported, "its operand is a view (", n->op, "), whose storage is not its elements in order");
+      call.fail(Code::Unsupported, "its operand is a view (", n->op,
+                "), whose storage is not its elements in order");
       return false;
     }
     if (n->op != Op::reshape || n->inputs.empty()) break;
@@ -236,11 +250,13 @@ bool storage_positions(Call& call, ValueId x, std::vector<int64_t>& positions) {
   }
   __int128 last = offset;
   for (size_t i = 0; i < size.size(); ++i) {
-    if (size[i] < 0 || stride[i] < 0) call.fail(Code::InvalidModel, "as_strided of sizes ", size, ", strides ", stride);
+    if (size[i] < 0 || stride[i] < 0)
+      call.fail(Code::InvalidModel, "as_strided of sizes ", size, ", strides ", stride);
     if (size[i] > 0) last += static_cast<__int128>(size[i] - 1) * stride[i];
   }
   const int64_t total = numel(size);
-  if (total > 0 && last >= count) call.fail(Code::InvalidModel, "as_strided reads beyond the ", count, " elements of its operand");
+  if (total > 0 && last >= count)
+    call.fail(Code::InvalidModel, "as_strided reads beyond the ", count, " elements of its operand");
   if (total > (int64_t{1} << 28)) call.fail(Code::Unsupported, "as_strided of ", total, " elements");
   if (!ok(call)) return false;
   for (int64_t i = 0; i < total; ++i) {
@@ -269,8 +285,9 @@ Match as_strided_scatter(Call& call) {
   const ValueId x = call.tensor("self"), src = call.tensor("src");
   std::vector<int64_t> positions;
   if (!storage_positions(call, x, positions)) return stop(call);
-  const ValueId out = call.op(Op::index_put, {flatten(call, x), flatten(call, src), integers(call, positions)},
-                              {{"dims", Dims{0}}, {"accumulate", false}});
+  const ValueId out =
+      call.op(Op::index_put, {flatten(call, x), flatten(call, src), integers(call, positions)},
+              {{"dims", Dims{0}}, {"accumulate", false}});
   return call.result(call.reshape(out, call.dims_of(x)));
 }
 

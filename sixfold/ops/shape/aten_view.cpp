@@ -9,7 +9,8 @@ namespace {
 
 Match same(Call& call) { return call.result(call.tensor("self")); }
 
-// Sizes with at most one -1 replaced so that `total` elements fit; `guess` is the file's word for that extent.
+// Sizes with at most one -1 replaced so that `total` elements fit; `guess` is the file's word for that
+// extent.
 Dims resolve_sizes(Call& call, Dims sizes, const Dim& total, const Dim& guess) {
   Dim known(1);
   size_t open = sizes.size();
@@ -22,10 +23,14 @@ Dims resolve_sizes(Call& call, Dims sizes, const Dim& total, const Dim& guess) {
     }
   }
   if (open == sizes.size()) return sizes;
-  if (!total.is_static() || !known.is_static()) sizes[open] = guess;
-  else if (known.value() > 0 && total.value() % known.value() == 0) sizes[open] = Dim(total.value() / known.value());
-  else if (known.value() == 0 && total.value() == 0) sizes[open] = guess;
-  else call.fail(Code::InvalidModel, "shape ", sizes, " does not divide ", total, " elements");
+  if (!total.is_static() || !known.is_static())
+    sizes[open] = guess;
+  else if (known.value() > 0 && total.value() % known.value() == 0)
+    sizes[open] = Dim(total.value() / known.value());
+  else if (known.value() == 0 && total.value() == 0)
+    sizes[open] = guess;
+  else
+    call.fail(Code::InvalidModel, "shape ", sizes, " does not divide ", total, " elements");
   return sizes;
 }
 
@@ -40,11 +45,14 @@ Match view_to(Call& call, std::string_view argument) {
 }
 Match view(Call& call) { return view_to(call, "size"); }
 Match reshape(Call& call) { return view_to(call, "shape"); }
-Match view_as(Call& call) { return call.result(call.reshape(call.tensor("self"), call.dims_of(call.tensor("other")))); }
+Match view_as(Call& call) {
+  return call.result(call.reshape(call.tensor("self"), call.dims_of(call.tensor("other"))));
+}
 
 Match view_dtype(Call& call) {
   const ValueId x = call.tensor("self");
-  if (call.dtype("dtype") != call.dtype_of(x)) return call.unsupported("it reads the bits of one dtype as another");
+  if (call.dtype("dtype") != call.dtype_of(x))
+    return call.unsupported("it reads the bits of one dtype as another");
   return call.result(x);
 }
 
@@ -71,7 +79,8 @@ Match sum_to_size(Call& call) {
   Dims axes;
   const size_t lead = dims.size() - size.size();
   for (size_t i = 0; i < dims.size(); ++i)
-    if (i < lead || (size[i - lead] == Dim(1) && !(dims[i] == Dim(1)))) axes.push_back(Dim(static_cast<int64_t>(i)));
+    if (i < lead || (size[i - lead] == Dim(1) && !(dims[i] == Dim(1))))
+      axes.push_back(Dim(static_cast<int64_t>(i)));
   x = call.to(x, call.graph().dtype(call.node().outputs[0]));  // sums of bools and small integers are i64
   if (!axes.empty()) x = call.op(Op::sum, {x}, {{"dims", axes}, {"keepdim", true}});
   return call.result(call.reshape(x, size));
@@ -85,7 +94,8 @@ Match unflatten(Call& call) {
   Dim guess(0);
   const Dims& out = expected(call);
   for (size_t i = 0; i < sizes.size(); ++i)
-    if (sizes[i] == Dim(-1) && static_cast<size_t>(axis) + i < out.size()) guess = out[static_cast<size_t>(axis) + i];
+    if (sizes[i] == Dim(-1) && static_cast<size_t>(axis) + i < out.size())
+      guess = out[static_cast<size_t>(axis) + i];
   sizes = resolve_sizes(call, sizes, extent(call, x, axis), guess);
   Dims shape = call.dims_of(x);
   if (shape.empty()) return invalid_model("unflatten of a scalar");
@@ -198,7 +208,8 @@ Match atleast_each(Call& call) {
 Match broadcast_tensors(Call& call) {
   const std::vector<ValueId> xs = call.tensors("tensors");
   std::vector<ValueId> out;
-  if (xs.size() != call.node().outputs.size()) return invalid_model("broadcast_tensors of ", xs.size(), " tensors");
+  if (xs.size() != call.node().outputs.size())
+    return invalid_model("broadcast_tensors of ", xs.size(), " tensors");
   for (size_t i = 0; i < xs.size(); ++i) out.push_back(expand(call, xs[i], expected(call, i)));
   return call.results(out);
 }

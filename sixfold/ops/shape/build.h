@@ -11,9 +11,11 @@ namespace sixfold::aten {
 inline bool ok(const Call& call) { return call.patch.status().ok(); }
 inline Match stop(Call& call) { return call.results({}); }
 
-// What the file says of output i. Decides only what the arguments leave open: extents over symbols, whose relations
-// are in guards that we do not solve.
-inline const Dims& expected(const Call& call, size_t i = 0) { return call.graph().dims(call.node().outputs[i]); }
+// What the file says of output i. Decides only what the arguments leave open: extents over symbols, whose
+// relations are in guards that we do not solve.
+inline const Dims& expected(const Call& call, size_t i = 0) {
+  return call.graph().dims(call.node().outputs[i]);
+}
 
 inline Dim extent(const Call& call, ValueId x, int64_t axis) {
   const Dims& dims = call.dims_of(x);
@@ -26,7 +28,9 @@ inline ValueId full(Call& call, const Dims& shape, Attr value, DType dtype) {
 inline ValueId count_up(Call& call, const Dim& length, DType dtype = DType::i64) {  // 0, 1, .., length - 1
   return call.op(Op::arange, {}, {{"start", Dim(0)}, {"step", Dim(1)}, {"length", length}, {"dtype", dtype}});
 }
-inline ValueId integers(Call& call, const std::vector<int64_t>& values) { return call.patch.constant(Tensor::of_ints(values)); }
+inline ValueId integers(Call& call, const std::vector<int64_t>& values) {
+  return call.patch.constant(Tensor::of_ints(values));
+}
 
 inline ValueId flatten(Call& call, ValueId x) { return call.reshape(x, {numel(call.dims_of(x))}); }
 inline ValueId expand(Call& call, ValueId x, const Dims& shape) {
@@ -55,7 +59,9 @@ inline ValueId at_least(Call& call, ValueId x, int64_t rank) {
   if (rank >= 3 && shape.size() == 2) shape.push_back(Dim(1));
   return call.reshape(x, shape);
 }
-inline ValueId where(Call& call, ValueId mask, ValueId a, ValueId b) { return call.op(Op::where, {mask, a, b}); }
+inline ValueId where(Call& call, ValueId mask, ValueId a, ValueId b) {
+  return call.op(Op::where, {mask, a, b});
+}
 
 // Normalized bounds of x[start:end:step] along axis, as Python clamps them.
 struct Bounds {

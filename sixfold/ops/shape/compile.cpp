@@ -1,5 +1,5 @@
-// Output types of shape and data movement ops. Where two extents must agree and one is symbolic, the exporter's
-// guards say that they do; once numbers are bound, inference runs again and checks them.
+// Output types of shape and data movement ops. Where two extents must agree and one is symbolic, the
+// exporter's guards say that they do; once numbers are bound, inference runs again and checks them.
 #include <algorithm>
 
 #include "sixfold/ops/op.h"
@@ -11,7 +11,8 @@ namespace {
 bool may_equal(const Dim& a, const Dim& b) { return !a.is_static() || !b.is_static() || a == b; }
 
 Status check_operands(const InferCall& call, size_t count) {
-  if (call.in.size() != count) return invalid_model(call.op, " takes ", count, " operands, got ", call.in.size());
+  if (call.in.size() != count)
+    return invalid_model(call.op, " takes ", count, " operands, got ", call.in.size());
   for (const Type& t : call.in)
     if (!t.present()) return invalid_model(call.op, " lacks an operand");
   return ok_status();
@@ -105,7 +106,8 @@ InferResult concat(const InferCall& call) {
     if (t.rank() != first.rank()) return invalid_model("concat of ", first.dims, " and ", t.dims);
     for (size_t i = 0; i < shape.size(); ++i) {
       if (i == axis) continue;
-      if (!may_equal(shape[i], t.dims[i])) return invalid_model("concat of ", first.dims, " and ", t.dims, " along ", axis);
+      if (!may_equal(shape[i], t.dims[i]))
+        return invalid_model("concat of ", first.dims, " and ", t.dims, " along ", axis);
       if (t.dims[i].is_static()) shape[i] = t.dims[i];
     }
     shape[axis] += t.dims[axis];
@@ -126,12 +128,17 @@ InferResult pad(const InferCall& call) {
     const int64_t extent = x.dims[i].value_or(kMaxDim);
     const int64_t most = std::max(before[i].value_or(0), after[i].value_or(0));
     int64_t limit = kMaxDim;
-    if (mode == "reflect") limit = extent - 1;  // the edge itself is not repeated
-    else if (mode == "circular") limit = extent;
-    else if (mode == "replicate") limit = extent > 0 ? kMaxDim : 0;
-    else if (mode != "constant") return invalid_model("pad: no mode '", mode, "'");
+    if (mode == "reflect")
+      limit = extent - 1;  // the edge itself is not repeated
+    else if (mode == "circular")
+      limit = extent;
+    else if (mode == "replicate")
+      limit = extent > 0 ? kMaxDim : 0;
+    else if (mode != "constant")
+      return invalid_model("pad: no mode '", mode, "'");
     if (most > limit && most > 0)
-      return invalid_model("pad: ", most, " elements by ", mode, " beside an axis of ", extent, " (axis ", i, ")");
+      return invalid_model("pad: ", most, " elements by ", mode, " beside an axis of ", extent, " (axis ", i,
+                           ")");
     shape[i] = before[i] + x.dims[i] + after[i];
   }
   SF_TRY(check_shape(call, shape));

@@ -49,8 +49,8 @@ KernelResult slice(const KernelCall& call) {
   const size_t axis = at(call.attrs.integer("dim"));
   Shape src = x.strides;
   src[axis] *= call.attrs.integer("step");
-  return copy_kernel(
-      StridedCopy::make(size_of(x.dtype), y.shape, src, y.strides, call.attrs.integer("start") * x.strides[axis]));
+  return copy_kernel(StridedCopy::make(size_of(x.dtype), y.shape, src, y.strides,
+                                       call.attrs.integer("start") * x.strides[axis]));
 }
 
 KernelResult flip(const KernelCall& call) {
@@ -58,7 +58,8 @@ KernelResult flip(const KernelCall& call) {
   Shape src = x.strides;
   int64_t offset = 0;
   for (const int64_t d : call.attrs.ints("dims")) {
-    if (d < 0 || d >= static_cast<int64_t>(x.rank())) return invalid_argument("flip of axis ", d, " of ", x.shape);
+    if (d < 0 || d >= static_cast<int64_t>(x.rank()))
+      return invalid_argument("flip of axis ", d, " of ", x.shape);
     offset += (x.shape[at(d)] - 1) * x.strides[at(d)];
     src[at(d)] = -x.strides[at(d)];
   }
@@ -83,8 +84,8 @@ KernelResult concat(const KernelCall& call) {
   std::vector<StridedCopy> copies;
   int64_t offset = 0;
   for (const TensorDesc& x : call.in) {
-    SF_ASSIGN(StridedCopy copy,
-              StridedCopy::make(size_of(x.dtype), x.shape, x.strides, y.strides, 0, offset * y.strides[axis]));
+    SF_ASSIGN(StridedCopy copy, StridedCopy::make(size_of(x.dtype), x.shape, x.strides, y.strides, 0,
+                                                  offset * y.strides[axis]));
     copies.push_back(std::move(copy));
     offset += x.shape[axis];
   }

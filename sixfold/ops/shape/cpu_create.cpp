@@ -11,13 +11,16 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 14;
 
-// A hash of a counter (the finalizer of splitmix64): any element can be drawn alone, so threads need no order.
+// A hash of a counter (the finalizer of splitmix64): any element can be drawn alone, so threads need no
+// order.
 uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
 }
-uint64_t draw(uint64_t seed, uint64_t i) { return mix(mix(seed + 0x9e3779b97f4a7c15u) + i * 0x9e3779b97f4a7c15u); }
+uint64_t draw(uint64_t seed, uint64_t i) {
+  return mix(mix(seed + 0x9e3779b97f4a7c15u) + i * 0x9e3779b97f4a7c15u);
+}
 
 double uniform(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 double normal(uint64_t bits, uint64_t more) {  // Box-Muller
@@ -30,7 +33,8 @@ double normal(uint64_t bits, uint64_t more) {  // Box-Muller
 KernelResult full(const KernelCall& call) {
   const TensorDesc& y = call.out[0];
   const auto value = number_bytes(call.attrs.find("value"), y.dtype);
-  SF_ASSIGN(const StridedCopy copy, StridedCopy::make(size_of(y.dtype), y.shape, Shape(y.rank(), 0), y.strides));
+  SF_ASSIGN(const StridedCopy copy,
+            StridedCopy::make(size_of(y.dtype), y.shape, Shape(y.rank(), 0), y.strides));
   return make_kernel([=](const Buffers& b) {
     copy.run(b.pool, value.data(), b.out[0]);
     return ok_status();
@@ -50,8 +54,10 @@ KernelResult arange(const KernelCall& call) {
       b.pool.for_ranges(count, kGrain, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           if constexpr (std::is_integral_v<T>)  // wraps, as integers of a file may make it
-            out[i] = static_cast<T>(static_cast<uint64_t>(start) + static_cast<uint64_t>(step) * static_cast<uint64_t>(i));
-          else out[i] = convert_number<T>(start + step * static_cast<double>(i));
+            out[i] = static_cast<T>(static_cast<uint64_t>(start) +
+                                    static_cast<uint64_t>(step) * static_cast<uint64_t>(i));
+          else
+            out[i] = convert_number<T>(start + step * static_cast<double>(i));
         }
       });
       return ok_status();
@@ -74,8 +80,9 @@ KernelResult random(const KernelCall& call) {
       b.pool.for_ranges(count, kGrain / 4, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           const uint64_t first = draw(seed, 2 * static_cast<uint64_t>(i));
-          out[i] = convert_number<T>(gaussian ? normal(first, draw(seed, 2 * static_cast<uint64_t>(i) + 1))
-                                              : std::ldexp(static_cast<double>(first >> (64 - kDigits)), -kDigits));
+          out[i] = convert_number<T>(
+              gaussian ? normal(first, draw(seed, 2 * static_cast<uint64_t>(i) + 1))
+                       : std::ldexp(static_cast<double>(first >> (64 - kDigits)), -kDigits));
         }
       });
       return ok_status();

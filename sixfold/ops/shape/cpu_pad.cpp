@@ -1,6 +1,6 @@
-// Padding. The interior is copied once; the border is written in strips, axis by axis, so that no element is written
-// twice: strip i spans the whole output along the axes before i and the interior along those after it. Constant strips
-// hold the value, others copy what the output holds already.
+// Padding. The interior is copied once; the border is written in strips, axis by axis, so that no element is
+// written twice: strip i spans the whole output along the axes before i and the interior along those after
+// it. Constant strips hold the value, others copy what the output holds already.
 #include <vector>
 
 #include "sixfold/cpu/copy.h"
@@ -20,8 +20,9 @@ KernelResult pad(const KernelCall& call) {
   SF_ASSIGN(const StridedCopy interior, StridedCopy::make(size, x.shape, x.strides, y.strides, 0, origin));
 
   std::vector<StridedCopy> strips;
-  Shape region = x.shape;  // what is written so far: the output along earlier axes, the interior along later ones
-  int64_t base = origin;   // where that region starts in y
+  Shape region =
+      x.shape;  // what is written so far: the output along earlier axes, the interior along later ones
+  int64_t base = origin;  // where that region starts in y
   for (size_t i = 0; i < x.rank(); ++i) {
     const int64_t step = y.strides[i], extent = x.shape[i];
     for (const bool front : {true, false}) {

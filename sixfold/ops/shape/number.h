@@ -12,8 +12,10 @@ namespace sixfold::cpu {
 // static_cast<T>(x), where halves convert through float.
 template <typename T, typename X>
 T convert_number(X x) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) return T(static_cast<float>(x));
-  else return static_cast<T>(x);
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    return T(static_cast<float>(x));
+  else
+    return static_cast<T>(x);
 }
 
 template <typename T>

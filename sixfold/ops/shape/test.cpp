@@ -31,7 +31,8 @@ std::vector<T> permuted(const Tensor& x, const Shape& dims) {
 template <typename T>
 void check_permute(const Shape& shape, const Shape& dims) {
   const Tensor x = counting<T>(shape);
-  EXPECT_EQ(run_one<T>(Op::permute, {x}, {{"dims", to_dims(dims)}}), permuted<T>(x, dims)) << cat(shape, dims);
+  EXPECT_EQ(run_one<T>(Op::permute, {x}, {{"dims", to_dims(dims)}}), permuted<T>(x, dims))
+      << cat(shape, dims);
 }
 
 TEST(Permute, matches_its_definition_for_every_width_and_order) {
@@ -90,7 +91,8 @@ TEST(Concat, joins_along_an_inner_axis) {
 TEST(Pad, has_every_mode_of_torch) {
   const Tensor x = counting<float>({3});
   const auto pad = [&](const char* mode) {
-    return run_one<float>(Op::pad, {x}, {{"before", Dims{2}}, {"after", Dims{1}}, {"mode", mode}, {"value", 9.0}});
+    return run_one<float>(Op::pad, {x},
+                          {{"before", Dims{2}}, {"after", Dims{1}}, {"mode", mode}, {"value", 9.0}});
   };
   EXPECT_EQ(pad("constant"), (std::vector<float>{9, 9, 0, 1, 2, 9}));
   EXPECT_EQ(pad("reflect"), (std::vector<float>{2, 1, 0, 1, 2, 1}));
@@ -99,14 +101,16 @@ TEST(Pad, has_every_mode_of_torch) {
 }
 
 TEST(Pad, fills_corners) {
-  EXPECT_EQ(run_one<int32_t>(Op::pad, {counting<int32_t>({2, 2})},
-                             {{"before", Dims{1, 1}}, {"after", Dims{0, 1}}, {"mode", "reflect"}, {"value", 0.0}}),
-            (std::vector<int32_t>{3, 2, 3, 2, 1, 0, 1, 0, 3, 2, 3, 2}));
+  EXPECT_EQ(
+      run_one<int32_t>(Op::pad, {counting<int32_t>({2, 2})},
+                       {{"before", Dims{1, 1}}, {"after", Dims{0, 1}}, {"mode", "reflect"}, {"value", 0.0}}),
+      (std::vector<int32_t>{3, 2, 3, 2, 1, 0, 1, 0, 3, 2, 3, 2}));
 }
 
 TEST(Pad, rejects_a_reflection_longer_than_the_axis) {
   EXPECT_FALSE(run_op(Op::pad, {counting<float>({3})},
-                      {{"before", Dims{3}}, {"after", Dims{0}}, {"mode", "reflect"}, {"value", 0.0}}).ok());
+                      {{"before", Dims{3}}, {"after", Dims{0}}, {"mode", "reflect"}, {"value", 0.0}})
+                   .ok());
 }
 
 TEST(Full, converts_the_value) {
