@@ -51,8 +51,8 @@ class Chain:
 class Entry:
     """Stands for a tester or pipeline class: keeps (module, inputs, dynamic shapes) of each construction."""
 
-    def __init__(self, take):
-        self.take = take
+    def __init__(self, take, third_is_shapes=False):
+        self.take, self.third_is_shapes = take, third_is_shapes
 
     def __getitem__(self, _):  # Pipeline[input_type](...)
         return self
@@ -65,7 +65,7 @@ class Entry:
         pick = lambda *names: next((kwargs[n] for n in names if n in kwargs), None) if any(n in kwargs for n in names) else args.pop(0)
         module = pick("module", "model")
         inputs = pick("example_inputs", "test_data", "inputs", "sample_inputs")
-        shapes = kwargs.get("dynamic_shapes") or (args[0] if args and isinstance(args[0], (dict, tuple)) and args[0] else None)
+        shapes = kwargs.get("dynamic_shapes") or (args[0] if args and self.third_is_shapes else None)
         return Chain(self.take(module, inputs, shapes))
 
 
@@ -205,7 +205,7 @@ def portable(s):
 def xnnpack(s):
     from executorch.backends.xnnpack.test import tester
 
-    tester.Tester = Entry(s.take)
+    tester.Tester = Entry(s.take, third_is_shapes=True)
     s.run_package("xnnpack", "backends/xnnpack/test/ops")
 
 
@@ -255,7 +255,7 @@ def vulkan(s):
     from executorch.backends.vulkan.test import test_vulkan_delegate as suite
 
     def lower(self, model, sample_inputs, *_, dynamic_shapes=None, test_inputs=None, **__):
-        s.take(model, sample_inputs, dynamic_shapes, test_inputs or ())
+        s.take(model, sample_inputs, dynamic_shapes, test_inputs or () if dynamic_shapes else ())
 
     suite.TestVulkanBackend.lower_module_and_test_output = lower
     suite.lower_module = lambda model, sample_inputs, dynamic_shapes=None: s.take(model, sample_inputs, dynamic_shapes) and Chain()
@@ -270,9 +270,9 @@ def vulkan_table(s):
     dtypes = {"at::kFloat": torch.float32, "at::kHalf": torch.float16, "at::kInt": torch.int32, "at::kLong": torch.int64,
               "at::kBool": torch.bool, "at::kChar": torch.int8, "at::kByte": torch.uint8}
 
-    def tensor(suite, arg, shape, dtype):
-        if isinstance(shape, list):
-            return torch.tensor(shape, dtype=torch.int32)
+    def tensor(suite, arg, shape, dtype, listed=False):
+        if arg in ("index", "indices") and arg not in suite.arg_data_gen_fn and not listed:
+            return torch.tensor(shape, dtype=torch.int64)  # the row has the indices themselves
         shape = (shape,) if isinstance(shape, int) else shape
         dtype = dtypes[suite.arg_dtype[arg]] if arg in suite.arg_dtype else dtype
         make = suite.arg_data_gen_fn.get(arg, suite.data_gen)
@@ -290,9 +290,11 @@ def vulkan_table(s):
             if kind in ("Tensor", "Optional[Tensor]") and value is not None:
                 value = tensor(suite, arg.name, value, dtype)
             elif kind in ("List[Tensor]", "List[Optional[Tensor]]"):
-                value = [None if v is None else tensor(suite, arg.name, v, dtype) for v in value]
-            elif isinstance(value, str):
-                value = {"at::kFloat": torch.float32, "at::kHalf": torch.float16, "at::kInt": torch.int32}.get(value, value)
+                value = [None if v is None else tensor(suite, arg.name, v, dtype, listed=True) for v in value]
+            elif re.search(r"List\[int\]", kind) and isinstance(value, int):
+                value = [value]
+            elif re.search(r"Layout|Device|layout|device|dtype|memory_format|pin_memory", f"{kind} {arg.name}") or isinstance(value, str):
+                continue  # the generator leaves these to their defaults
             given[arg.name] = (arg.kwarg_only, value)
         call = OpCall(op, *(v for k, v in given.values() if not k), **{n: v for n, (k, v) in given.items() if k})
         s.take(call, call.inputs)

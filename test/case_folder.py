@@ -126,7 +126,7 @@ class Cases:
         args, kwargs = fresh(tuple(inputs)), fresh(kwargs)
         if sum(x.size for x in arrays((args, kwargs))) > self.max_elements:
             raise Refused("too large")
-        if hasattr(module, "eval"):
+        if not isinstance(module, torch.fx.GraphModule):  # an exported module has no mode to set
             module.eval()
         # eager runs on a copy: it may write into buffers, which the program shares with the module
         eager = copy.deepcopy(module)
