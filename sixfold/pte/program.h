@@ -44,6 +44,9 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
+// Sizes times element size; nothing for a negative size or more than 63 bits.
+std::optional<uint64_t> size_bytes(const Tensor& tensor);
+
 struct None {
   bool operator==(const None&) const = default;
 };
@@ -120,8 +123,8 @@ struct NamedData {
 
 struct Program {
   std::vector<Method> methods;
-  // By Tensor::data_index; entry 0 is a placeholder. A constant's length is not in the file: the view reaches
-  // to the end of its segment until verify() has cut it to the tensors that use it.
+  // By Tensor::data_index; entry 0 is a placeholder. The file has no lengths: read() cuts each to the largest
+  // tensor that uses it and fits, and leaves one that nobody uses empty.
   std::vector<std::span<const std::byte>> constants, mutable_data;
   std::vector<NamedData> named_data;
 };
