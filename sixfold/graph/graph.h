@@ -15,21 +15,16 @@
 #include "sixfold/base/attr.h"
 #include "sixfold/base/tensor.h"
 #include "sixfold/base/type.h"
+#include "sixfold/base/value_id.h"
 #include "sixfold/ops/op.h"
 
 namespace sixfold {
 
-struct ValueId {
-  uint32_t index = UINT32_MAX;
-  bool valid() const { return index != UINT32_MAX; }
-  friend auto operator<=>(const ValueId&, const ValueId&) = default;
-};
 struct NodeId {
   uint32_t index = UINT32_MAX;
   bool valid() const { return index != UINT32_MAX; }
   friend auto operator<=>(const NodeId&, const NodeId&) = default;
 };
-inline constexpr ValueId kNoValue{};  // an optional operand that is absent
 
 // How integers of a value stand for reals: real = scale * (q - zero_point). One scale, or one per index of
 // axis.

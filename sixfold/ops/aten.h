@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "sixfold/rewrite/call.h"
+#include "sixfold/ops/call.h"
 
 namespace sixfold::aten {
 

@@ -23,7 +23,7 @@ inline ValueId wide_operand(Call& call, std::string_view name) {
   return call.to(x, wide(call.dtype_of(x)));
 }
 // The result of such a formula, in the dtype that float_operand(name) has.
-inline Match narrowed(Call& call, ValueId y, std::string_view name = "self") {
+inline Status narrowed(Call& call, ValueId y, std::string_view name = "self") {
   return call.result(call.to(y, to_float(call.dtype_of(call.tensor(name)))));
 }
 

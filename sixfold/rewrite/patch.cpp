@@ -8,21 +8,24 @@ ValueId Patch::new_value(Type type) {
   return id;
 }
 
-std::vector<ValueId> Patch::add_all(Op op, std::vector<ValueId> inputs, Attrs attrs) {
-  if (!status_.ok()) return {kNoValue, kNoValue, kNoValue};
+Result<std::vector<ValueId>> Patch::try_add(Op op, std::vector<ValueId> inputs, Attrs attrs) {
   std::vector<Type> in;
   in.reserve(inputs.size());
   for (const ValueId v : inputs) in.push_back(type(v));
-  auto types = infer_types(op, in, attrs);
-  if (!types.ok()) {
-    status_ = types.take_error().during(cat("making ", op));
-    return {kNoValue, kNoValue, kNoValue};
-  }
+  SF_ASSIGN(std::vector<Type> types, infer_types(op, in, attrs));
   NewNode node{op, std::move(inputs), std::move(attrs), {}};
-  for (Type& t : *types) node.outputs.push_back(new_value(std::move(t)));
+  for (Type& t : types) node.outputs.push_back(new_value(std::move(t)));
   std::vector<ValueId> out = node.outputs;
   nodes_.push_back(std::move(node));
   return out;
+}
+
+std::vector<ValueId> Patch::add_all(Op op, std::vector<ValueId> inputs, Attrs attrs) {
+  if (!status_.ok()) return {kNoValue, kNoValue, kNoValue};
+  auto out = try_add(op, std::move(inputs), std::move(attrs));
+  if (out.ok()) return std::move(out).value();
+  status_ = out.take_error().during(cat("making ", op));
+  return {kNoValue, kNoValue, kNoValue};
 }
 
 ValueId Patch::add(Op op, std::vector<ValueId> inputs, Attrs attrs) {

@@ -24,6 +24,8 @@ class Patch {
   // once.
   ValueId add(Op op, std::vector<ValueId> inputs, Attrs attrs = {});
   std::vector<ValueId> add_all(Op op, std::vector<ValueId> inputs, Attrs attrs = {});
+  // The same, but a failure is the caller's.
+  Result<std::vector<ValueId>> try_add(Op op, std::vector<ValueId> inputs, Attrs attrs);
 
   ValueId constant(Tensor data);
   ValueId scalar(double value, DType dtype) { return constant(Tensor::scalar(value, dtype)); }

@@ -1,6 +1,7 @@
 #include "sixfold/rewrite/rewriter.h"
 
 #include "sixfold/ops/aten.h"
+#include "sixfold/rewrite/patch_builder.h"
 
 namespace sixfold {
 
@@ -73,15 +74,8 @@ Status Rewriter::canonicalize() {
       refuse("no rule for this op");
       continue;
     }
-    Call call(graph_, node);
-    Match match = rule->apply(call);
-    Status status;
-    if (auto* patch = std::get_if<Patch>(&match))
-      status = apply_patch(*patch, id, node.target);
-    else if (auto* error = std::get_if<Error>(&match))
-      status = std::move(*error);
-    else
-      status = fail(Code::Internal, "its rule did not match: ", std::get<NoMatch>(match).reason);
+    auto patch = PatchBuilder(graph_, node).apply(*rule);
+    Status status = patch.ok() ? apply_patch(*patch, id, node.target) : Status(patch.take_error());
     if (!status.ok()) {
       if (status.error().code() != Code::Unsupported)
         return status.take_error().during(cat("reading ", describe(graph_, node)));

@@ -19,7 +19,7 @@ ValueId attend(Call& call, std::string_view mask_name, std::string_view causal_n
   ValueId q = call.tensor("query"), k = call.tensor("key"), v = call.tensor("value");
   ValueId mask = mask_name.empty() ? kNoValue : call.optional_tensor(mask_name);
   const bool causal = call.flag(causal_name);
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   if (call.rank(q) < 2 || call.rank(k) < 2 || call.rank(v) < 2) {
     call.fail(Code::InvalidModel, "query, key and value are ", call.type(q), ", ", call.type(k), " and ",
               call.type(v));
@@ -33,14 +33,14 @@ ValueId attend(Call& call, std::string_view mask_name, std::string_view causal_n
   const bool flat = call.rank(q) == 2 && call.rank(k) == 2 && call.rank(v) == 2;  // no heads
   for (ValueId* x : {&q, &k, &v})
     if (call.rank(*x) == 2) *x = call.unsqueeze(*x, 0);
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
 
   // Batch axes broadcast.
   const auto leading = [&](ValueId x) { return Dims(call.dims_of(x).begin(), call.dims_of(x).end() - 3); };
   auto all = broadcast(leading(q), leading(k));
   if (all.ok()) all = broadcast(*all, leading(v));
   if (!all.ok()) {
-    call.patch.fail(all.take_error());
+    call.fail(all.take_error());
     return kNoValue;
   }
   const bool same_batch = leading(q) == leading(k) && leading(q) == leading(v);
@@ -69,19 +69,19 @@ ValueId attend(Call& call, std::string_view mask_name, std::string_view causal_n
 }
 
 // The attention overloads differ in their outputs: only the first is computed.
-Match first_result(Call& call, std::string_view mask_name, std::string_view causal_name) {
+Status first_result(Call& call, std::string_view mask_name, std::string_view causal_name) {
   if (call.real("dropout_p") != 0.0) return call.unsupported("dropout in attention gives random results");
-  std::vector<ValueId> results(call.node().outputs.size(), kNoValue);
+  std::vector<ValueId> results(call.output_count(), kNoValue);
   if (results.empty()) return invalid_model("attention without outputs");
   results[0] = attend(call, mask_name, causal_name);
   return call.results(results);
 }
 
-Match sdpa(Call& call) { return first_result(call, "attn_mask", "is_causal"); }
-Match sdpa_with_bias(Call& call) { return first_result(call, "attn_bias", "is_causal"); }
-Match sdpa_without_mask(Call& call) { return first_result(call, "", "is_causal"); }
+Status sdpa(Call& call) { return first_result(call, "attn_mask", "is_causal"); }
+Status sdpa_with_bias(Call& call) { return first_result(call, "attn_bias", "is_causal"); }
+Status sdpa_without_mask(Call& call) { return first_result(call, "", "is_causal"); }
 
-Match fast_path(Call& call) {
+Status fast_path(Call& call) {
   return call.unsupported(
       "the fused transformer fast path is not exported by torch.export; export the module without it");
 }

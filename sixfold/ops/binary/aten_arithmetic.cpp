@@ -41,42 +41,42 @@ ValueId scaled(Call& call, std::string_view name, DType dtype) {
 }
 
 template <Op op>
-Match add_or_sub(Call& call) {
+Status add_or_sub(Call& call) {
   const DType dtype = result_type(call, {"self", "other"});
   return call.result(call.op(op, {operand(call, "self", dtype), scaled(call, "other", dtype)}));
 }
-Match rsub(Call& call) {
+Status rsub(Call& call) {
   const DType dtype = result_type(call, {"self", "other"});
   return call.result(call.op(Op::sub, {operand(call, "other", dtype), scaled(call, "self", dtype)}));
 }
-Match add_relu(Call& call) {
+Status add_relu(Call& call) {
   const DType dtype = result_type(call, {"self", "other"});
   const ValueId sum = call.op(Op::add, {operand(call, "self", dtype), scaled(call, "other", dtype)});
   return call.result(call.op(Op::relu, {sum}));
 }
-Match mul(Call& call) {
+Status mul(Call& call) {
   const Dtypes d = product_dtypes(call);
   const ValueId y = call.op(Op::mul, {operand(call, "self", d.compute), operand(call, "other", d.compute)});
   return call.result(call.to(y, d.result));
 }
 
-Match divide(Call& call, const std::string& rounding) {
+Status divide(Call& call, const std::string& rounding) {
   const Dtypes d = product_dtypes(call, /*to_floats=*/rounding == "none");
   const ValueId y = call.op(Op::div, {operand(call, "self", d.compute), operand(call, "other", d.compute)},
                             {{"rounding", rounding}});
   return call.result(call.to(y, d.result));
 }
-Match div(Call& call) { return divide(call, "none"); }
-Match div_mode(Call& call) { return divide(call, rounding_of(call)); }
-Match floor_divide(Call& call) { return divide(call, "floor"); }
+Status div(Call& call) { return divide(call, "none"); }
+Status div_mode(Call& call) { return divide(call, rounding_of(call)); }
+Status floor_divide(Call& call) { return divide(call, "floor"); }
 
 template <Op op>
-Match promoting(Call& call) {
+Status promoting(Call& call) {
   const Operands2 x = promoted(call);
   return call.result(call.op(op, {x.a, x.b}));
 }
 template <Op op>
-Match promoting_float(Call& call) {
+Status promoting_float(Call& call) {
   const Operands2 x = promoted_float(call);
   return call.result(call.op(op, {x.a, x.b}));
 }
@@ -92,7 +92,7 @@ ValueId simple_power(Call& call, ValueId x, double exponent) {
   if (exponent == -1) return call.op(Op::reciprocal, {x});
   return kNoValue;
 }
-Match pow(Call& call) {
+Status pow(Call& call) {
   const DType dtype = result_type(call, {"self", "exponent"});
   if (!call.is_tensor("exponent")) {
     const double exponent = call.real("exponent");
@@ -105,20 +105,20 @@ Match pow(Call& call) {
   }
   return call.result(call.op(Op::pow, {operand(call, "self", dtype), operand(call, "exponent", dtype)}));
 }
-Match pow_scalar(Call& call) {  // number ^ tensor
+Status pow_scalar(Call& call) {  // number ^ tensor
   const DType dtype = result_type(call, {"self", "exponent"});
   if (is_float(dtype) && call.real("self") == 2)
     return call.result(call.op(Op::exp2, {operand(call, "exponent", dtype)}));
   return pow(call);
 }
-Match float_power(Call& call) {
+Status float_power(Call& call) {
   return call.result(
       call.op(Op::pow, {operand(call, "self", DType::f64), operand(call, "exponent", DType::f64)}));
 }
 
 // self + value * t1 * t2, and with t1 / t2
 template <bool divide_second>
-Match addc(Call& call) {
+Status addc(Call& call) {
   DType dtype = result_type(call, {"self", "tensor1", "tensor2"});
   if (divide_second) dtype = to_float(dtype);
   const DType compute = wide(dtype);
@@ -130,7 +130,7 @@ Match addc(Call& call) {
 }
 
 // self + weight * (end - self)
-Match lerp(Call& call) {
+Status lerp(Call& call) {
   Formula f{call};
   const DType dtype = call.dtype_of(call.tensor("self"));
   const ValueId x = operand(call, "self", wide(dtype));
@@ -139,7 +139,7 @@ Match lerp(Call& call) {
 }
 
 // prims divide integers as C does.
-Match prims_div(Call& call) {
+Status prims_div(Call& call) {
   return divide(call, is_float(result_type(call, {"self", "other"})) ? "none" : "trunc");
 }
 

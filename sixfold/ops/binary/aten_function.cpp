@@ -18,7 +18,7 @@ WideOperands wide_operands(Call& call) {
 
 // x log(y), 0 where x is 0 and y not NaN
 template <Op log>
-Match xlogy(Call& call) {
+Status xlogy(Call& call) {
   const WideOperands x = wide_operands(call);
   Formula f{call};
   const ValueId product = f.mul(x.a, f.un(log, x.b));
@@ -27,7 +27,7 @@ Match xlogy(Call& call) {
 }
 
 // sqrt(a^2 + b^2); the squares of floats do not overflow in double. An infinity wins over NaN.
-Match hypot(Call& call) {
+Status hypot(Call& call) {
   const Operands2 x = promoted_float(call);
   Formula f{call};
   const ValueId a = call.to(x.a, DType::f64), b = call.to(x.b, DType::f64);
@@ -38,7 +38,7 @@ Match hypot(Call& call) {
 
 // max(a, b) + log(1 + e^-|a - b|). Equal infinities have no difference: they are the result.
 template <Op exponential>
-Match logaddexp(Call& call) {
+Status logaddexp(Call& call) {
   const WideOperands x = wide_operands(call);
   Formula f{call};
   const ValueId gap = f.un(exponential, f.un(Op::neg, f.un(Op::abs, f.sub(x.a, x.b))));
@@ -50,7 +50,7 @@ Match logaddexp(Call& call) {
 }
 
 // |a| with the sign of b, which a reciprocal reads even from -0
-Match copysign(Call& call) {
+Status copysign(Call& call) {
   const Operands2 x = promoted_float(call);
   Formula f{call};
   const ValueId negative =
@@ -60,16 +60,16 @@ Match copysign(Call& call) {
 }
 
 // 0 below zero, 1 above, values at zero
-Match heaviside(Call& call) {
+Status heaviside(Call& call) {
   const Operands2 x = promoted(call, "self", "values");
-  const ValueId zero = call.patch.scalar(int64_t{0}, x.dtype);
+  const ValueId zero = call.scalar(int64_t{0}, x.dtype);
   const ValueId step = call.to(call.op(Op::gt, {x.a, zero}), x.dtype);
   return call.result(call.op(Op::where, {call.op(Op::eq, {x.a, zero}), x.b, step}));
 }
 
 // As minimum and maximum, but a NaN gives way to the other operand.
 template <Op op>
-Match number_wins(Call& call) {
+Status number_wins(Call& call) {
   const Operands2 x = promoted(call);
   Formula f{call};
   const ValueId y = call.op(op, {x.a, x.b});
@@ -78,12 +78,12 @@ Match number_wins(Call& call) {
 }
 
 // self * 2^other
-Match ldexp(Call& call) {
+Status ldexp(Call& call) {
   const WideOperands x = wide_operands(call);
   return call.result(call.to(call.op(Op::mul, {x.a, call.op(Op::exp2, {x.b})}), x.result));
 }
 
-Match no_kernel(Call& call) { return call.unsupported("no kernel for this function"); }
+Status no_kernel(Call& call) { return call.unsupported("no kernel for this function"); }
 
 constexpr AtenRule kRules[] = {
     {"aten.xlogy.Tensor", xlogy<Op::log>},

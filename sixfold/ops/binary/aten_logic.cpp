@@ -6,19 +6,19 @@ namespace sixfold::aten {
 namespace {
 
 template <Op op>
-Match compare(Call& call) {
+Status compare(Call& call) {
   const Operands2 x = promoted(call);
   return call.result(call.op(op, {x.a, x.b}));
 }
 
 template <Op op>
-Match bitwise(Call& call) {
+Status bitwise(Call& call) {
   const Operands2 x = promoted(call);
   return call.result(call.op(op, {x.a, x.b}));
 }
 
 template <Op op>
-Match shift(Call& call) {
+Status shift(Call& call) {
   const Operands2 x = promoted(call);
   if (is_float(x.dtype)) return call.unsupported("shifts of floats");
   return call.result(call.op(op, {x.a, x.b}));
@@ -26,7 +26,7 @@ Match shift(Call& call) {
 
 // Operands keep their dtypes in torch: each is asked by itself whether it is zero.
 template <Op op>
-Match logical(Call& call) {
+Status logical(Call& call) {
   ValueId a = call.tensor("self"), b = call.tensor("other");
   if (call.dtype_of(a) != call.dtype_of(b)) {
     a = call.to(a, DType::boolean);
@@ -35,26 +35,26 @@ Match logical(Call& call) {
   return call.result(call.op(op, {a, b}));
 }
 
-Match where(Call& call) {
+Status where(Call& call) {
   const ValueId condition = call.to(call.tensor("condition"), DType::boolean);
   const Operands2 x = promoted(call);
   return call.result(call.op(Op::where, {condition, x.a, x.b}));
 }
-Match prims_where(Call& call) {
+Status prims_where(Call& call) {
   const ValueId condition = call.to(call.tensor("pred"), DType::boolean);
   const Operands2 x = promoted(call, "a", "b");
   return call.result(call.op(Op::where, {condition, x.a, x.b}));
 }
-Match where_indices(Call& call) { return call.unsupported("the shape of its result depends on the data"); }
+Status where_indices(Call& call) { return call.unsupported("the shape of its result depends on the data"); }
 
-Match masked_fill(Call& call) {
+Status masked_fill(Call& call) {
   const ValueId x = call.tensor("self");
   const ValueId mask = call.to(call.tensor("mask"), DType::boolean);
   return call.result(call.op(Op::where, {mask, operand(call, "value", call.dtype_of(x)), x}));
 }
 
 // |a - b| <= atol + rtol |b|, or equal, or both NaN where that counts
-Match isclose(Call& call) {
+Status isclose(Call& call) {
   Formula f{call};
   const DType dtype = result_type(call, {"self", "other"});
   const ValueId exact_a = operand(call, "self", dtype), exact_b = operand(call, "other", dtype);
@@ -68,7 +68,7 @@ Match isclose(Call& call) {
     close = f.either(close, f.both(f.un(Op::isnan, a), f.un(Op::isnan, b)));
   return call.result(close);
 }
-Match answer_is_a_bool(Call& call) {
+Status answer_is_a_bool(Call& call) {
   return call.unsupported("its result is a Python bool that depends on the data");
 }
 

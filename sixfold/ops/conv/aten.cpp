@@ -11,8 +11,8 @@ struct Window {
 };
 
 // n spatial axes. An input without its batch axis gets one for the op.
-Match convolve(Call& call, ValueId x, ValueId w, ValueId b, size_t n, Window window) {
-  if (!call.patch.status().ok()) return std::move(call.patch);
+Status convolve(Call& call, ValueId x, ValueId w, ValueId b, size_t n, Window window) {
+  if (!call.ok()) return {};
   if (window.padding_end.empty()) window.padding_end = window.padding;
   if (window.output_padding.empty()) window.output_padding.assign(n, 0);
   const bool batched = call.rank(x) != static_cast<int64_t>(n) + 1;
@@ -27,7 +27,7 @@ Match convolve(Call& call, ValueId x, ValueId w, ValueId b, size_t n, Window win
                        {"transposed", window.transposed},
                        {"output_padding", to_dims(window.output_padding)},
                        {"activation", std::string("none")}});
-  if (!batched && call.patch.status().ok()) {
+  if (!batched && call.ok()) {
     const Dims& dims = call.dims_of(y);
     y = call.reshape(y, Dims(dims.begin() + 1, dims.end()));
   }
@@ -36,7 +36,7 @@ Match convolve(Call& call, ValueId x, ValueId w, ValueId b, size_t n, Window win
 
 // Spatial axes as the weights say; 0 with an error recorded when there are none.
 size_t spatial_axes(Call& call, ValueId w) {
-  const int64_t rank = call.patch.status().ok() ? call.rank(w) : 0;
+  const int64_t rank = call.ok() ? call.rank(w) : 0;
   if (rank < 3 || rank > 5) {
     call.fail(Code::InvalidModel, "weights of a convolution have rank ", rank, ", expected 3 to 5");
     return 0;
@@ -45,7 +45,7 @@ size_t spatial_axes(Call& call, ValueId w) {
 }
 
 // conv1d, conv2d, conv3d and the internal names with the same arguments
-Match conv(Call& call) {
+Status conv(Call& call) {
   const ValueId w = call.tensor("weight");
   const size_t n = spatial_axes(call, w);
   return convolve(call, call.tensor("input"), w, call.optional_tensor("bias"), n,
@@ -58,7 +58,7 @@ Match conv(Call& call) {
 }
 
 // padding "same" puts the odd one of an even kernel's zeros at the end.
-Match conv_named_padding(Call& call) {
+Status conv_named_padding(Call& call) {
   const ValueId w = call.tensor("weight");
   const size_t n = spatial_axes(call, w);
   Window window{.stride = call.ints_n("stride", n, 1),
@@ -68,7 +68,7 @@ Match conv_named_padding(Call& call) {
                 .output_padding = {},
                 .groups = call.integer("groups")};
   const std::string padding = call.text("padding");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   if (padding == "same") {
     for (size_t i = 0; i < n; ++i) {
       const Dim kernel = call.dims_of(w)[i + 2];
@@ -85,7 +85,7 @@ Match conv_named_padding(Call& call) {
 }
 
 // conv_transpose1d, 2d, 3d
-Match conv_transpose(Call& call) {
+Status conv_transpose(Call& call) {
   const ValueId w = call.tensor("weight");
   const size_t n = spatial_axes(call, w);
   return convolve(call, call.tensor("input"), w, call.optional_tensor("bias"), n,
@@ -99,7 +99,7 @@ Match conv_transpose(Call& call) {
 }
 
 // convolution and _convolution
-Match convolution(Call& call) {
+Status convolution(Call& call) {
   const ValueId w = call.tensor("weight");
   const size_t n = spatial_axes(call, w);
   const bool transposed = call.flag("transposed");
@@ -122,24 +122,24 @@ Window implementation_window(Call& call, size_t n) {
           .dilation = call.is_none("dilation") ? Shape(n, 1) : call.ints_n("dilation", n, 1),
           .output_padding = call.is_none("output_padding") ? Shape(n, 0) : call.ints_n("output_padding", n)};
 }
-Match implementation(Call& call) {
+Status implementation(Call& call) {
   const ValueId w = call.tensor("weight");
   const size_t n = spatial_axes(call, w);
   return convolve(call, call.tensor("self"), w, call.optional_tensor("bias"), n,
                   implementation_window(call, n));
 }
-Match implementation_transposed(Call& call) {
+Status implementation_transposed(Call& call) {
   const ValueId w = call.tensor("weight");
   const size_t n = spatial_axes(call, w);
   Window window = implementation_window(call, n);
   window.transposed = true;
   return convolve(call, call.tensor("self"), w, call.optional_tensor("bias"), n, std::move(window));
 }
-Match implementation_depthwise(Call& call) {
+Status implementation_depthwise(Call& call) {
   const ValueId x = call.tensor("self"), w = call.tensor("weight");
   const size_t n = spatial_axes(call, w);
   Window window = implementation_window(call, n);
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   const size_t channel = call.rank(x) == static_cast<int64_t>(n) + 1 ? 0 : 1;
   if (call.rank(x) <= static_cast<int64_t>(channel)) return invalid_model("convolution of ", call.type(x));
   if (!call.dims_of(x)[channel].is_static())
@@ -149,10 +149,10 @@ Match implementation_depthwise(Call& call) {
 }
 
 // conv_tbc(x: [T, B, C], w: [K, C, O], b: [O]) = conv1d over T
-Match conv_tbc(Call& call) {
+Status conv_tbc(Call& call) {
   const ValueId x = call.tensor("self"), w = call.tensor("weight"), b = call.tensor("bias");
   const int64_t pad = call.integer("pad");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   if (call.rank(x) != 3 || call.rank(w) != 3)
     return invalid_model("conv_tbc of ", call.type(x), " with ", call.type(w));
   const ValueId y = call.op(Op::convolution, {call.permute(x, {1, 2, 0}), call.permute(w, {2, 1, 0}), b},

@@ -27,9 +27,9 @@ std::vector<double> upsample_scales(Call& call, size_t n) {
   return scales;
 }
 
-Match upsample(Call& call) {
+Status upsample(Call& call) {
   const ValueId x = call.tensor(names(call, ".vec") ? "input" : "self");
-  if (!call.patch.status().ok()) return call.result(kNoValue);
+  if (!call.ok()) return call.result(kNoValue);
   const auto rank = static_cast<size_t>(call.rank(x));
   if (rank < 3) return invalid_model("input has rank ", rank, ", expected 3 to 5");
   const size_t n = rank - 2;
@@ -37,7 +37,7 @@ Match upsample(Call& call) {
   // shape.
   Dims size = call.dims("output_size");
   if (size.empty()) {
-    const Dims& out = call.dims_of(call.node().output());
+    const Dims& out = call.output_type().dims;
     if (out.size() != rank) return invalid_model("input has rank ", rank, ", output ", out.size());
     size.assign(out.begin() + 2, out.end());
   }
@@ -50,7 +50,7 @@ Match upsample(Call& call) {
   return call.result(call.op(Op::upsample, {x}, std::move(attrs)));
 }
 
-Match grid_sampler(Call& call) {
+Status grid_sampler(Call& call) {
   static constexpr const char* kModes[] = {"bilinear", "nearest", "bicubic"};
   static constexpr const char* kPaddings[] = {"zeros", "border", "reflection"};
   const int64_t mode = call.integer("interpolation_mode"), padding = call.integer("padding_mode");
@@ -76,11 +76,11 @@ std::vector<float> normalized_places(int64_t n, bool align_corners) {
 }
 
 // grid = [x, y, (z,) 1] at every output pixel, times theta transposed
-Match affine_grid(Call& call) {
+Status affine_grid(Call& call) {
   const ValueId theta = call.tensor("theta");
   const Shape size = call.ints("size");
   const bool align = call.flag("align_corners");
-  if (!call.patch.status().ok()) return call.result(kNoValue);
+  if (!call.ok()) return call.result(kNoValue);
   const auto n = static_cast<int64_t>(size.size()) - 2;
   if (n != 2 && n != 3) return invalid_model("size has ", size.size(), " entries, expected 4 or 5");
   if (call.rank(theta) != 3) return invalid_model("theta has rank ", call.rank(theta), ", expected 3");
@@ -101,7 +101,7 @@ Match affine_grid(Call& call) {
     inner *= extent;
   }
   for (int64_t p = 0; p < points; ++p) values[p * (n + 1) + n] = 1.0f;
-  const ValueId places = call.to(call.patch.constant(base), call.dtype_of(theta));
+  const ValueId places = call.to(call.constant(base), call.dtype_of(theta));
   const ValueId grid = call.op(Op::matmul, {places, call.permute(theta, {0, 2, 1})});
   Dims shape{size[0]};
   for (size_t i = 2; i < size.size(); ++i) shape.push_back(size[i]);
@@ -109,20 +109,20 @@ Match affine_grid(Call& call) {
   return call.result(call.reshape(grid, shape));
 }
 
-Match pixel_shuffle(Call& call) {
+Status pixel_shuffle(Call& call) {
   return call.result(
       call.op(Op::pixel_shuffle, {call.tensor("self")}, {{"factor", Dim(call.integer("upscale_factor"))}}));
 }
-Match pixel_unshuffle(Call& call) {
+Status pixel_unshuffle(Call& call) {
   return call.result(call.op(Op::pixel_unshuffle, {call.tensor("self")},
                              {{"factor", Dim(call.integer("downscale_factor"))}}));
 }
 
 // Channels [g][C/g] become [C/g][g].
-Match channel_shuffle(Call& call) {
+Status channel_shuffle(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t groups = call.integer("groups");
-  if (!call.patch.status().ok()) return call.result(kNoValue);
+  if (!call.ok()) return call.result(kNoValue);
   const Dims dims = call.dims_of(x);
   if (dims.size() < 3) return invalid_model("input has rank ", dims.size(), ", expected at least 3");
   if (groups < 1 || dims[1].value_or(0) % groups != 0)
@@ -145,20 +145,20 @@ Attrs patches(Call& call) {
 
 // op(x) with a batch axis around it where x has rank `unbatched`.
 ValueId with_batch(Call& call, Op op, ValueId x, int64_t unbatched, Attrs attrs) {
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   if (call.rank(x) != unbatched) return call.op(op, {x}, std::move(attrs));
   const ValueId y = call.op(op, {call.unsqueeze(x, 0)}, std::move(attrs));
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   const Dims& dims = call.dims_of(y);
   return call.reshape(y, Dims(dims.begin() + 1, dims.end()));
 }
 
-Match im2col(Call& call) {
+Status im2col(Call& call) {
   const ValueId x = call.tensor("self");
   return call.result(with_batch(call, Op::im2col, x, 3, patches(call)));
 }
 
-Match col2im(Call& call) {
+Status col2im(Call& call) {
   const ValueId x = call.tensor("self");
   Attrs attrs = patches(call);
   attrs.set("size", call.dims("output_size"));

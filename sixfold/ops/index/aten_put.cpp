@@ -2,14 +2,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sixfold/ops/expr.h"
 #include "sixfold/ops/index/build.h"
 #include "sixfold/ops/shapes.h"
-#include "sixfold/rewrite/expr.h"
 
 namespace sixfold::aten {
 namespace {
 
-Match scatter_by(Call& call, ValueId src, const char* reduce, bool include_self) {
+Status scatter_by(Call& call, ValueId src, const char* reduce, bool include_self) {
   const ValueId x = call.tensor("self"), index = call.tensor("index");
   const int64_t axis = call.axis("dim", x);
   if (!ok(call)) return stop(call);
@@ -35,14 +35,14 @@ const char* reduction(Call& call) {
   call.fail(Code::InvalidModel, "no reduction '", name, "'");
   return "none";
 }
-Match scatter_src(Call& call) { return scatter_by(call, call.tensor("src"), "none", true); }
-Match scatter_value(Call& call) { return scatter_by(call, value_like_index(call), "none", true); }
-Match scatter_src_reduce(Call& call) { return scatter_by(call, call.tensor("src"), reduction(call), true); }
-Match scatter_value_reduce(Call& call) {
+Status scatter_src(Call& call) { return scatter_by(call, call.tensor("src"), "none", true); }
+Status scatter_value(Call& call) { return scatter_by(call, value_like_index(call), "none", true); }
+Status scatter_src_reduce(Call& call) { return scatter_by(call, call.tensor("src"), reduction(call), true); }
+Status scatter_value_reduce(Call& call) {
   return scatter_by(call, value_like_index(call), reduction(call), true);
 }
-Match scatter_add(Call& call) { return scatter_by(call, call.tensor("src"), "add", true); }
-Match scatter_reduce(Call& call) {
+Status scatter_add(Call& call) { return scatter_by(call, call.tensor("src"), "add", true); }
+Status scatter_reduce(Call& call) {
   return scatter_by(call, call.tensor("src"), reduction(call), call.flag("include_self"));
 }
 
@@ -53,7 +53,7 @@ ValueId put(Call& call, ValueId x, ValueId values, const AdvancedIndex& at, bool
 }
 
 // x[.., mask, ..] = values, where values are the same for all true elements: a choice, whatever the mask.
-Match put_where(Call& call, ValueId x, ValueId values, const MaskIndex& at, bool accumulate) {
+Status put_where(Call& call, ValueId x, ValueId values, const MaskIndex& at, bool accumulate) {
   const int64_t mask_rank = call.rank(at.mask), behind = call.rank(x) - at.axis - mask_rank;
   Dims mask = call.dims_of(at.mask), value = call.dims_of(values);
   mask.insert(mask.end(), static_cast<size_t>(behind), Dim(1));
@@ -69,11 +69,10 @@ Match put_where(Call& call, ValueId x, ValueId values, const MaskIndex& at, bool
   const ValueId condition = call.to(call.reshape(at.mask, mask), DType::boolean);
   const ValueId chosen = call.reshape(call.to(values, dtype), value);
   if (!accumulate) return call.result(where(call, condition, chosen, x));
-  return call.result(
-      call.op(Op::add, {x, where(call, condition, chosen, call.patch.scalar(int64_t{0}, dtype))}));
+  return call.result(call.op(Op::add, {x, where(call, condition, chosen, call.scalar(int64_t{0}, dtype))}));
 }
 
-Match index_put(Call& call) {
+Status index_put(Call& call) {
   const ValueId x = call.tensor("self");
   const ValueId values = call.tensor_or_scalar("values", call.dtype_of(x));
   const bool accumulate = call.flag("accumulate");
@@ -89,10 +88,10 @@ Match index_put(Call& call) {
 }
 
 // Values where the mask is false are zero; indices there may be anything.
-Match masked_index_put(Call& call) {
+Status masked_index_put(Call& call) {
   const ValueId x = call.tensor("self");
-  const ValueId kept = where(call, call.tensor("mask"), call.tensor("values"),
-                             call.patch.scalar(int64_t{0}, call.dtype_of(x)));
+  const ValueId kept =
+      where(call, call.tensor("mask"), call.tensor("values"), call.scalar(int64_t{0}, call.dtype_of(x)));
   AdvancedIndex at;
   std::optional<MaskIndex> mask;
   if (!read_indices(call, x, at, mask)) return stop(call);
@@ -102,7 +101,7 @@ Match masked_index_put(Call& call) {
 }
 
 // Rows that are looked up are scaled to a norm of at most max_norm.
-Match embedding_renorm(Call& call) {
+Status embedding_renorm(Call& call) {
   const Expr weight(call, call.tensor("self"));
   const double most = call.real("max_norm"), p = call.real("norm_type");
   if (!ok(call)) return stop(call);
@@ -115,7 +114,7 @@ Match embedding_renorm(Call& call) {
   const Dims rows{weight.dims()[0]};
   const ValueId index = as_index(call, flatten(call, call.tensor("indices")));
   const ValueId named = put(call, full(call, rows, Attr(false), DType::boolean),
-                            call.patch.scalar(int64_t{1}, DType::boolean), {{0}, {index}}, false);
+                            call.scalar(int64_t{1}, DType::boolean), {{0}, {index}}, false);
   const Expr exceeds = norm.number(most).less(norm);
   const Expr scaled = (wide * (norm.number(most) / (norm + 1e-7))).to(dtype);
   return call.result(
@@ -123,7 +122,7 @@ Match embedding_renorm(Call& call) {
 }
 
 // Rows along one axis: index_copy, index_add, index_fill.
-Match put_rows(Call& call, ValueId values, bool accumulate) {
+Status put_rows(Call& call, ValueId values, bool accumulate) {
   const ValueId self = call.tensor("self");
   const int64_t axis = call.axis("dim", self);
   if (!ok(call)) return stop(call);
@@ -138,17 +137,17 @@ ValueId source_rows(Call& call) {
   if (!ok(call) || call.rank(source) == call.rank(self)) return at_least(call, source, 1);
   return call.rank(source) + 1 == call.rank(self) ? call.unsqueeze(source, axis) : at_least(call, source, 1);
 }
-Match index_copy(Call& call) { return put_rows(call, source_rows(call), false); }
-Match index_add(Call& call) {
+Status index_copy(Call& call) { return put_rows(call, source_rows(call), false); }
+Status index_add(Call& call) {
   ValueId source = source_rows(call);
   const DType dtype = call.dtype_of(source);
   if (call.real("alpha") != 1.0) source = call.op(Op::mul, {source, call.tensor_or_scalar("alpha", dtype)});
   return put_rows(call, source, true);
 }
-Match index_fill(Call& call) {
+Status index_fill(Call& call) {
   return put_rows(call, call.tensor_or_scalar("value", call.dtype_of(call.tensor("self"))), false);
 }
-Match index_reduce(Call& call) {
+Status index_reduce(Call& call) {
   const ValueId self = call.tensor("self");
   const int64_t axis = call.axis("dim", self);
   const char* reduce = reduction(call);
@@ -165,7 +164,7 @@ Match index_reduce(Call& call) {
   return call.result(call.reshape(out, call.dims_of(self)));
 }
 
-Match put_flat(Call& call) {
+Status put_flat(Call& call) {
   const ValueId x = call.tensor("self");
   const ValueId out =
       put(call, flatten(call, x), flatten(call, call.tensor("source")),
@@ -173,7 +172,7 @@ Match put_flat(Call& call) {
   return call.result(call.reshape(out, call.dims_of(x)));
 }
 
-Match slice_scatter(Call& call) {
+Status slice_scatter(Call& call) {
   const ValueId x = call.tensor("self"), src = call.tensor("src");
   const int64_t axis = call.axis("dim", x);
   if (!ok(call)) return stop(call);
@@ -187,7 +186,7 @@ Match slice_scatter(Call& call) {
       call.op(Op::slice_scatter, {x, call.to(src, call.dtype_of(x))},
               {{"dim", Dim(axis)}, {"start", b.start}, {"end", b.end}, {"step", Dim(b.step)}}));
 }
-Match select_scatter(Call& call) {
+Status select_scatter(Call& call) {
   const ValueId x = call.tensor("self"), src = call.tensor("src");
   const int64_t axis = call.axis("dim", x);
   Dim index = call.dim("index");
@@ -201,7 +200,7 @@ Match select_scatter(Call& call) {
 }
 
 // The k-th true element takes the k-th element of source: its number is a running count of the mask.
-Match masked_scatter(Call& call) {
+Status masked_scatter(Call& call) {
   ValueId x = call.tensor("self"), mask = call.to(call.tensor("mask"), DType::boolean);
   const ValueId source = flatten(call, call.to(call.tensor("source"), call.dtype_of(x)));
   auto joint = broadcast(call.dims_of(x), call.dims_of(mask));

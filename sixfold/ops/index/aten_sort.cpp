@@ -6,27 +6,27 @@ namespace {
 
 // (values, indices) along the axis; scalars sort as one element.
 std::vector<ValueId> sorted(Call& call, ValueId x, int64_t axis, bool descending) {
-  auto out =
-      call.patch.add_all(Op::sort, {at_least(call, x, 1)}, {{"dim", Dim(axis)}, {"descending", descending}});
+  auto out = call.op_all(Op::sort, {at_least(call, x, 1)}, {{"dim", Dim(axis)}, {"descending", descending}});
   out.resize(2);
   for (ValueId& v : out) v = call.reshape(v, call.dims_of(x));
   return out;
 }
-Match sort(Call& call) {
+Status sort(Call& call) {
   const ValueId x = call.tensor("self");
   return call.results(sorted(call, x, call.axis("dim", x), call.flag("descending")));
 }
-Match argsort(Call& call) {
+Status argsort(Call& call) {
   const ValueId x = call.tensor("self");
   return call.result(sorted(call, x, call.axis("dim", x), call.flag("descending"))[1]);
 }
-Match msort(Call& call) { return call.result(sorted(call, call.tensor("self"), 0, /*descending=*/false)[0]); }
+Status msort(Call& call) {
+  return call.result(sorted(call, call.tensor("self"), 0, /*descending=*/false)[0]);
+}
 
-Match topk(Call& call) {
+Status topk(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t axis = call.axis("dim", x);
-  auto out =
-      call.patch.add_all(Op::topk, {at_least(call, x, 1)},
+  auto out = call.op_all(Op::topk, {at_least(call, x, 1)},
                          {{"k", call.dim("k")}, {"dim", Dim(axis)}, {"largest", call.flag("largest")}});
   out.resize(2);
   if (call.rank(x) == 0)
@@ -34,7 +34,7 @@ Match topk(Call& call) {
   return call.results(out);
 }
 
-Match search(Call& call, ValueId sorted_sequence, ValueId values, bool right) {
+Status search(Call& call, ValueId sorted_sequence, ValueId values, bool right) {
   const DType dtype = promote(call.dtype_of(sorted_sequence), call.dtype_of(values));
   const Dims shape = call.dims_of(values);
   if (!ok(call)) return stop(call);
@@ -45,7 +45,7 @@ Match search(Call& call, ValueId sorted_sequence, ValueId values, bool right) {
               {{"right", right}});
   return call.result(call.to(call.reshape(out, shape), call.flag("out_int32") ? DType::i32 : DType::i64));
 }
-Match searchsorted(Call& call) {
+Status searchsorted(Call& call) {
   ValueId sequence = call.tensor("sorted_sequence");
   bool right = call.flag("right");
   if (!call.is_none("side")) right = call.text("side") == "right";
@@ -54,14 +54,14 @@ Match searchsorted(Call& call) {
         call.op(Op::gather, {sequence, as_index(call, sorter)}, {{"dim", Dim(call.rank(sequence) - 1)}});
   return search(call, sequence, call.tensor_or_scalar("self", call.dtype_of(sequence)), right);
 }
-Match bucketize(Call& call) {
+Status bucketize(Call& call) {
   const ValueId boundaries = call.tensor("boundaries");
   return search(call, boundaries, call.tensor_or_scalar("self", call.dtype_of(boundaries)),
                 call.flag("right"));
 }
 
 // Each element against each test element.
-Match isin_values(Call& call, std::string_view elements, std::string_view tests) {
+Status isin_values(Call& call, std::string_view elements, std::string_view tests) {
   const DType dtype = result_type(call, {elements, tests});
   const ValueId x = call.to(call.tensor_or_scalar(elements, dtype), dtype);
   const ValueId y = flatten(call, call.to(call.tensor_or_scalar(tests, dtype), dtype));
@@ -72,9 +72,9 @@ Match isin_values(Call& call, std::string_view elements, std::string_view tests)
   if (call.flag("invert")) out = call.op(Op::logical_not, {out});
   return call.result(out);
 }
-Match isin(Call& call) { return isin_values(call, "elements", "test_elements"); }
-Match isin_scalar(Call& call) { return isin_values(call, "elements", "test_element"); }
-Match scalar_isin(Call& call) { return isin_values(call, "element", "test_elements"); }
+Status isin(Call& call) { return isin_values(call, "elements", "test_elements"); }
+Status isin_scalar(Call& call) { return isin_values(call, "elements", "test_element"); }
+Status scalar_isin(Call& call) { return isin_values(call, "element", "test_elements"); }
 
 constexpr AtenRule kRules[] = {
     {"aten.sort.default", sort},

@@ -7,7 +7,7 @@
 namespace sixfold::aten {
 namespace {
 
-Match gather(Call& call) {
+Status gather(Call& call) {
   const ValueId x = call.tensor("self"), index = call.tensor("index");
   const int64_t axis = call.axis("dim", x);
   const Dims shape = call.dims_of(index);
@@ -17,7 +17,7 @@ Match gather(Call& call) {
   return call.result(call.reshape(out, shape));
 }
 
-Match index_select_rule(Call& call) {
+Status index_select_rule(Call& call) {
   const ValueId x = call.tensor("self"), index = call.tensor("index");
   const int64_t axis = call.axis("dim", x);
   const ValueId out =
@@ -25,13 +25,13 @@ Match index_select_rule(Call& call) {
   return call.result(call.rank(x) == 0 ? call.reshape(out, {}) : out);
 }
 
-Match take(Call& call) {
+Status take(Call& call) {
   const ValueId x = call.tensor("self"), index = call.tensor("index");
   const ValueId out = index_select(call, flatten(call, x), 0, as_index(call, flatten(call, index)));
   return call.result(call.reshape(out, call.dims_of(index)));
 }
 
-Match take_along_dim(Call& call) {
+Status take_along_dim(Call& call) {
   ValueId x = call.tensor("self"), index = as_index(call, call.tensor("indices"));
   if (call.is_none("dim")) {
     const ValueId out = call.op(Op::gather, {flatten(call, x), flatten(call, index)}, {{"dim", Dim(0)}});
@@ -53,7 +53,7 @@ Match take_along_dim(Call& call) {
                              {{"dim", Dim(axis)}}));
 }
 
-Match embedding(Call& call) {
+Status embedding(Call& call) {
   return call.result(call.op(Op::embedding, {call.tensor("weight"), as_index(call, call.tensor("indices"))}));
 }
 
@@ -73,7 +73,7 @@ ValueId take_indexed(Call& call, ValueId x, const AdvancedIndex& at) {
   return call.reshape(index_select(call, x, at.dims[0], flatten(call, at.indices[0])), shape);
 }
 
-Match index(Call& call) {
+Status index(Call& call) {
   const ValueId x = call.tensor("self");
   AdvancedIndex at;
   std::optional<MaskIndex> mask;
@@ -83,7 +83,7 @@ Match index(Call& call) {
 }
 
 // fill where the mask is false; indices there may be anything.
-Match masked_index(Call& call) {
+Status masked_index(Call& call) {
   const ValueId x = call.tensor("self"), mask = call.tensor("mask");
   AdvancedIndex at;
   std::optional<MaskIndex> other;
@@ -95,7 +95,7 @@ Match masked_index(Call& call) {
 }
 
 // Rows of weight added up by bag. Bag of index i: how many offsets are at most i.
-Match embedding_bag(Call& call) {
+Status embedding_bag(Call& call) {
   const ValueId weight = call.tensor("weight"), indices = as_index(call, call.tensor("indices"));
   const ValueId offsets = as_index(call, call.tensor("offsets"));
   const int64_t mode = call.integer("mode");
@@ -131,14 +131,14 @@ Match embedding_bag(Call& call) {
                                                 : "amax"},
                          {"include_self", false}});
   out = call.to(call.slice(out, 0, Dim(0), bags), dtype);
-  std::vector<ValueId> results(call.node().outputs.size(), kNoValue);
+  std::vector<ValueId> results(call.output_count(), kNoValue);
   if (!results.empty()) results[0] = out;
   return call.results(results);
 }
 
 constexpr const char* kDataShape = "output shape depends on data";
 
-Match nonzero(Call& call) {
+Status nonzero(Call& call) {
   const auto x = call.known(call.tensor("self"));
   if (!x) return call.unsupported(kDataShape);
   const auto positions = true_positions(*x);
@@ -148,16 +148,16 @@ Match nonzero(Call& call) {
     for (const auto& axis : positions) rows.push_back(axis[i]);
   Tensor out = Tensor::of_ints(rows);
   out.shape = {static_cast<int64_t>(count), static_cast<int64_t>(positions.size())};
-  return call.result(call.patch.constant(std::move(out)));
+  return call.result(call.constant(std::move(out)));
 }
-Match nonzero_lists(Call& call) {
+Status nonzero_lists(Call& call) {
   const auto x = call.known(call.tensor(call.attr("self") ? "self" : "condition"));
   if (!x) return call.unsupported(kDataShape);
   std::vector<ValueId> out;
   for (const auto& axis : true_positions(*x)) out.push_back(integers(call, axis));
   return call.results(out);
 }
-Match masked_select(Call& call) {
+Status masked_select(Call& call) {
   const ValueId x = call.tensor("self"), mask = call.tensor("mask");
   auto joint = broadcast(call.dims_of(x), call.dims_of(mask));
   if (!joint.ok()) return joint.take_error();
@@ -177,7 +177,7 @@ Match masked_select(Call& call) {
       index_select(call, flatten(call, expand(call, x, *joint)), 0, integers(call, positions)));
 }
 
-Match shape_of_data(Call& call) { return call.unsupported(kDataShape); }
+Status shape_of_data(Call& call) { return call.unsupported(kDataShape); }
 
 constexpr AtenRule kRules[] = {
     {"aten.gather.default", gather},

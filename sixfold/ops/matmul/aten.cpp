@@ -10,15 +10,15 @@ namespace {
 // linear(a, b transposed, bias) when b is a transposed [N, K] or a constant matrix, else no value.
 ValueId layer(Call& call, ValueId a, ValueId b, ValueId bias) {
   ValueId w = kNoValue;
-  if (const Node* producer = b.index < call.graph().value_count() ? call.graph().producer(b) : nullptr;
-      producer && producer->op == Op::permute && producer->attrs.ints("dims") == Shape{1, 0}) {
-    w = producer->input(0);
-  } else if (const Tensor* t = call.patch.constant_data(b); t && t->shape.size() == 2) {
+  if (const auto made = call.source(b);
+      made && made->op == Op::permute && made->attrs.ints("dims") == Shape{1, 0}) {
+    w = made->inputs[0];
+  } else if (const Tensor* t = call.constant_data(b); t && t->shape.size() == 2) {
     Tensor view = *t;  // a transposed view shares the bytes
     if (view.strides.empty()) view.strides = contiguous_strides(view.shape);
     std::swap(view.shape[0], view.shape[1]);
     std::swap(view.strides[0], view.strides[1]);
-    w = call.patch.constant(std::move(view));
+    w = call.constant(std::move(view));
   }
   if (!w.valid()) return kNoValue;
   std::vector<ValueId> inputs = {a, w};
@@ -29,13 +29,13 @@ ValueId layer(Call& call, ValueId a, ValueId b, ValueId bias) {
 }  // namespace
 
 ValueId product(Call& call, ValueId a, ValueId b) {
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   const ValueId y = layer(call, a, b, kNoValue);
-  return y.valid() || !call.patch.status().ok() ? y : call.op(Op::matmul, {a, b});
+  return y.valid() || !call.ok() ? y : call.op(Op::matmul, {a, b});
 }
 
 ValueId matmul(Call& call, ValueId a, ValueId b) {
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   const int64_t ra = call.rank(a), rb = call.rank(b);
   if (ra == 0 || rb == 0) {
     call.fail(Code::InvalidModel, "matmul of ", call.type(a), " and ", call.type(b),
@@ -43,7 +43,7 @@ ValueId matmul(Call& call, ValueId a, ValueId b) {
     return kNoValue;
   }
   const ValueId y = product(call, ra == 1 ? call.unsqueeze(a, 0) : a, rb == 1 ? call.unsqueeze(b, 1) : b);
-  if (!call.patch.status().ok() || (ra > 1 && rb > 1)) return y;
+  if (!call.ok() || (ra > 1 && rb > 1)) return y;
   Dims dims = call.dims_of(y);
   if (rb == 1) dims.pop_back();
   if (ra == 1) dims.erase(dims.end() - (rb == 1 ? 1 : 2));
@@ -54,41 +54,41 @@ namespace {
 
 // Scalar argument times v; nothing when it is 1.
 ValueId scaled(Call& call, ValueId v, std::string_view factor) {
-  if (!call.patch.status().ok() || call.real(factor) == 1.0) return v;
+  if (!call.ok() || call.real(factor) == 1.0) return v;
   return call.op(Op::mul, {v, call.tensor_or_scalar(factor, call.dtype_of(v))});
 }
 
 // beta * self + alpha * p. With beta 0 self is not read: its NaN would stay otherwise.
 ValueId plus_self(Call& call, ValueId self, ValueId p) {
   p = scaled(call, p, "alpha");
-  if (!call.patch.status().ok() || call.real("beta") == 0.0) return p;
+  if (!call.ok() || call.real("beta") == 0.0) return p;
   return call.op(Op::add, {scaled(call, self, "beta"), p});
 }
 
-Match of_two(Call& call, const char* a, const char* b) {
+Status of_two(Call& call, const char* a, const char* b) {
   return call.result(matmul(call, call.tensor(a), call.tensor(b)));
 }
-Match matmul_other(Call& call) { return of_two(call, "self", "other"); }
-Match mm(Call& call) { return of_two(call, "self", "mat2"); }
-Match mv(Call& call) { return of_two(call, "self", "vec"); }
-Match dot(Call& call) { return of_two(call, "self", "tensor"); }
+Status matmul_other(Call& call) { return of_two(call, "self", "other"); }
+Status mm(Call& call) { return of_two(call, "self", "mat2"); }
+Status mv(Call& call) { return of_two(call, "self", "vec"); }
+Status dot(Call& call) { return of_two(call, "self", "tensor"); }
 
 // The product in a wider type than its operands'
-Match mm_dtype(Call& call) {
+Status mm_dtype(Call& call) {
   const auto dtype = call.dtype("out_dtype");
   const ValueId a = call.tensor("self"), b = call.tensor("mat2");
-  if (!call.patch.status().ok() || !dtype) return call.unsupported("a product without a dtype");
+  if (!call.ok() || !dtype) return call.unsupported("a product without a dtype");
   return call.result(matmul(call, call.to(a, *dtype), call.to(b, *dtype)));
 }
-Match int_mm(Call& call) {
+Status int_mm(Call& call) {
   const ValueId a = call.tensor("self"), b = call.tensor("mat2");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   return call.result(matmul(call, call.to(a, DType::i32), call.to(b, DType::i32)));
 }
 
 ValueId addmm_value(Call& call) {
   ValueId self = call.tensor("self"), a = call.tensor("mat1"), b = call.tensor("mat2");
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   if (!call.is_none("out_dtype")) {
     const DType dtype = call.dtype("out_dtype").value_or(DType::f32);
     self = call.to(self, dtype), a = call.to(a, dtype), b = call.to(b, dtype);
@@ -99,22 +99,22 @@ ValueId addmm_value(Call& call) {
   }
   return plus_self(call, self, matmul(call, a, b));
 }
-Match addmm(Call& call) { return call.result(addmm_value(call)); }
+Status addmm(Call& call) { return call.result(addmm_value(call)); }
 
-Match addmm_activation(Call& call) {
+Status addmm_activation(Call& call) {
   const ValueId y = addmm_value(call);
   return call.result(call.flag("use_gelu") ? call.op(Op::gelu, {y}, {{"approximate", std::string("tanh")}})
                                            : call.op(Op::relu, {y}));
 }
 
-Match addmv(Call& call) {
+Status addmv(Call& call) {
   const ValueId p = matmul(call, call.tensor("mat"), call.tensor("vec"));
   return call.result(plus_self(call, call.tensor("self"), p));
 }
 
-Match baddbmm(Call& call) {
+Status baddbmm(Call& call) {
   ValueId self = call.tensor("self"), a = call.tensor("batch1"), b = call.tensor("batch2");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   if (!call.is_none("out_dtype")) {
     const DType dtype = call.dtype("out_dtype").value_or(DType::f32);
     self = call.to(self, dtype), a = call.to(a, dtype), b = call.to(b, dtype);
@@ -123,9 +123,9 @@ Match baddbmm(Call& call) {
 }
 
 // Sum over the batch of [B, M, K] @ [B, K, N] = [M, B*K] @ [B*K, N]
-Match addbmm(Call& call) {
+Status addbmm(Call& call) {
   const ValueId self = call.tensor("self"), a = call.tensor("batch1"), b = call.tensor("batch2");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   if (call.rank(a) != 3 || call.rank(b) != 3)
     return invalid_model("addbmm of ", call.type(a), " and ", call.type(b), ": expected rank 3");
   const Dims da = call.dims_of(a), db = call.dims_of(b);
@@ -135,19 +135,19 @@ Match addbmm(Call& call) {
 }
 
 ValueId outer_value(Call& call, ValueId a, ValueId b) {
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   const DType dtype = promote(call.dtype_of(a), call.dtype_of(b));
   return call.op(Op::mul, {call.unsqueeze(call.to(a, dtype), 1), call.to(b, dtype)});
 }
-Match outer(Call& call) {
+Status outer(Call& call) {
   const ValueId a = call.tensor("self"), b = call.tensor("vec2");
-  if (call.patch.status().ok() && (call.rank(a) != 1 || call.rank(b) != 1))
+  if (call.ok() && (call.rank(a) != 1 || call.rank(b) != 1))
     return invalid_model("outer of ", call.type(a), " and ", call.type(b), ": expected rank 1");
   return call.result(outer_value(call, a, b));
 }
-Match addr(Call& call) {
+Status addr(Call& call) {
   const ValueId self = call.tensor("self"), a = call.tensor("vec1"), b = call.tensor("vec2");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   if (call.rank(a) != 1 || call.rank(b) != 1)
     return invalid_model("addr of ", call.type(a), " and ", call.type(b), ": expected rank 1");
   const DType dtype = promote(call.dtype_of(self), promote(call.dtype_of(a), call.dtype_of(b)));
@@ -161,9 +161,9 @@ Match addr(Call& call) {
   return call.result(plus_self(call, call.to(self, dtype), p));
 }
 
-Match linear(Call& call) {
+Status linear(Call& call) {
   const ValueId x = call.tensor("input"), w = call.tensor("weight"), b = call.optional_tensor("bias");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   if (call.rank(w) == 2 && (!b.valid() || call.rank(b) == 1)) {
     std::vector<ValueId> inputs = {x, w};
     if (b.valid()) inputs.push_back(b);
@@ -176,21 +176,21 @@ Match linear(Call& call) {
 }
 
 // Left to right. Rank-1 operands are allowed at both ends.
-Match chain(Call& call, std::string_view list) {
+Status chain(Call& call, std::string_view list) {
   const std::vector<ValueId> xs = call.tensors(list);
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   if (xs.empty()) return invalid_model("a chain of no matrices");
   ValueId y = xs[0];
   for (size_t i = 1; i < xs.size(); ++i) y = matmul(call, y, xs[i]);
   return call.result(y);
 }
-Match chain_matmul(Call& call) { return chain(call, "matrices"); }
-Match multi_dot(Call& call) { return chain(call, "tensors"); }
+Status chain_matmul(Call& call) { return chain(call, "matrices"); }
+Status multi_dot(Call& call) { return chain(call, "tensors"); }
 
 // kron(a, b)[i * Nb + k, ..] = a[i, ..] * b[k, ..]
-Match kron(Call& call) {
+Status kron(Call& call) {
   ValueId a = call.tensor("self"), b = call.tensor("other");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   const DType dtype = result_type(call, {"self", "other"});
   const size_t rank = static_cast<size_t>(std::max(call.rank(a), call.rank(b)));
   Dims da = call.dims_of(a), db = call.dims_of(b), wide_a, wide_b, out;
@@ -206,18 +206,18 @@ Match kron(Call& call) {
   return call.result(call.reshape(call.op(Op::mul, {a, b}), out));
 }
 
-Match vecdot(Call& call) {
+Status vecdot(Call& call) {
   const ValueId x = call.tensor("x"), y = call.tensor("y");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   const ValueId p = call.op(Op::mul, {x, y});
   const int64_t dim = call.axis("dim", p);
   return call.result(call.op(Op::sum, {p}, {{"dims", Dims{dim}}, {"keepdim", false}}));
 }
 
 // self: [M, K] times int8 weights [N, K] with one scale per row
-Match weight_int8pack_mm(Call& call) {
+Status weight_int8pack_mm(Call& call) {
   const ValueId x = call.tensor("self"), w = call.tensor("mat2"), scales = call.tensor("scales");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   const ValueId y =
       call.op(Op::linear, {x, call.to(w, call.dtype_of(x))}, {{"activation", std::string("none")}});
   return call.result(call.op(Op::mul, {y, call.to(scales, call.dtype_of(x))}));
@@ -227,7 +227,7 @@ Match weight_int8pack_mm(Call& call) {
 std::vector<ValueId> weight_norm_values(Call& call) {
   const ValueId v = call.tensor("v"), g = call.tensor("g");
   int64_t dim = call.integer("dim");
-  if (!call.patch.status().ok()) return {kNoValue, kNoValue};
+  if (!call.ok()) return {kNoValue, kNoValue};
   if (dim != -1) dim = call.normalize(dim, v);
   Dims dims;
   for (int64_t i = 0; i < call.rank(v); ++i)
@@ -238,8 +238,8 @@ std::vector<ValueId> weight_norm_values(Call& call) {
                                                              {{"dims", dims}, {"keepdim", dim != -1}})});
   return {call.op(Op::mul, {v, call.op(Op::div, {g, norm}, {{"rounding", std::string("none")}})}), norm};
 }
-Match weight_norm(Call& call) { return call.result(weight_norm_values(call)[0]); }
-Match weight_norm_interface(Call& call) { return call.results(weight_norm_values(call)); }
+Status weight_norm(Call& call) { return call.result(weight_norm_values(call)[0]); }
+Status weight_norm_interface(Call& call) { return call.results(weight_norm_values(call)); }
 
 Labels iota_labels(int first, int64_t n) {
   Labels out;
@@ -247,17 +247,17 @@ Labels iota_labels(int first, int64_t n) {
   return out;
 }
 
-Match tensordot(Call& call) {
+Status tensordot(Call& call) {
   const ValueId a = call.tensor("self"), b = call.tensor("other");
   const Shape da = call.ints("dims_self"), db = call.ints("dims_other");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   if (da.size() != db.size()) return invalid_model("tensordot over ", da.size(), " and ", db.size(), " axes");
   Labels la = iota_labels(0, call.rank(a)), lb = iota_labels(1000, call.rank(b)), keep;
   std::vector<bool> gone_a(la.size()), gone_b(lb.size());
   for (size_t i = 0; i < da.size(); ++i) {
     const auto x = static_cast<size_t>(call.normalize(da[i], a)),
                y = static_cast<size_t>(call.normalize(db[i], b));
-    if (!call.patch.status().ok()) return std::move(call.patch);
+    if (!call.ok()) return {};
     if (x >= la.size() || y >= lb.size() || gone_a[x] || gone_b[y])
       return invalid_model("tensordot over axes ", da, " and ", db);
     lb[y] = la[x];
@@ -271,9 +271,9 @@ Match tensordot(Call& call) {
 }
 
 // inner(a: [.., K], b: [.., K]): every row of a with every row of b
-Match inner(Call& call) {
+Status inner(Call& call) {
   const ValueId a = call.tensor("self"), b = call.tensor("other");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   if (call.rank(a) == 0 || call.rank(b) == 0) return call.result(call.op(Op::mul, {a, b}));
   Labels la = iota_labels(0, call.rank(a)), lb = iota_labels(1000, call.rank(b));
   lb.back() = la.back();
@@ -283,10 +283,10 @@ Match inner(Call& call) {
 }
 
 // out[.., o] = sum_ij x1[.., i] * w[o, i, j] * x2[.., j] + b[o]
-Match bilinear(Call& call) {
+Status bilinear(Call& call) {
   const ValueId x1 = call.tensor("input1"), x2 = call.tensor("input2"), w = call.tensor("weight");
   const ValueId b = call.optional_tensor("bias");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   if (call.rank(x1) < 1 || call.rank(w) != 3 || call.rank(x1) != call.rank(x2))
     return invalid_model("bilinear of ", call.type(x1), ", ", call.type(x2), " with ", call.type(w));
   const int o = 1000, i = 1001, j = 1002;
@@ -303,20 +303,20 @@ Match bilinear(Call& call) {
 }
 
 // sum over sumdim of i1 * i2 * i3, each with axes of extent 1 inserted at expandN
-Match trilinear(Call& call) {
+Status trilinear(Call& call) {
   ValueId y = kNoValue;
   for (const auto& [tensor, expand] : {std::pair{"i1", "expand1"}, {"i2", "expand2"}, {"i3", "expand3"}}) {
     ValueId x = call.tensor(tensor);
     Shape axes = call.ints(expand);
     std::sort(axes.begin(), axes.end());
     for (const int64_t axis : axes) {
-      if (!call.patch.status().ok()) return std::move(call.patch);
+      if (!call.ok()) return {};
       if (axis < 0 || axis > call.rank(x)) return invalid_model("_trilinear: ", expand, " ", axes);
       x = call.unsqueeze(x, axis);
     }
     y = y.valid() ? call.op(Op::mul, {y, x}) : x;
   }
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   if (call.ints("sumdim").empty()) return call.result(y);
   return call.result(call.op(Op::sum, {y}, {{"dims", to_dims(call.axes("sumdim", y))}, {"keepdim", false}}));
 }

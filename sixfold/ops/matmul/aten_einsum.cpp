@@ -76,9 +76,9 @@ Labelled sum_out(Call& call, const Labelled& x, const Labels& gone) {
 
 // x with its axes in the order of `keep`; labels that x lacks are axes of extent 1.
 ValueId finish(Call& call, const Labelled& x, const Labels& keep) {
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   const Labelled y = ordered(call, x, both(keep, x.labels));
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   Dims dims;
   for (const int label : keep) dims.push_back(has(y.labels, label) ? extent(call, y, label) : Dim(1));
   return call.reshape(y.value, dims);
@@ -116,12 +116,12 @@ Labelled diagonal(Call& call, const Labelled& x, size_t i, size_t j) {
 
 ValueId contract(Call& call, ValueId a_value, const Labels& a_labels, ValueId b_value, const Labels& b_labels,
                  const Labels& keep) {
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   Labelled a = squeeze(call, {a_value, a_labels}), b = squeeze(call, {b_value, b_labels});
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   a = sum_out(call, a, minus(minus(a.labels, b.labels), keep));
   b = sum_out(call, b, minus(minus(b.labels, a.labels), keep));
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   const Labels shared = both(b.labels, a.labels), batch = both(shared, keep), inner = minus(shared, keep);
   const Labels left = minus(a.labels, shared), right = minus(b.labels, shared);
   Labelled out{kNoValue, join(join(batch, left), right)};
@@ -158,10 +158,10 @@ ValueId contract(Call& call, ValueId a_value, const Labels& a_labels, ValueId b_
   return finish(call, out, keep);
 }
 
-Match einsum(Call& call) {
+Status einsum(Call& call) {
   std::string text = call.text("equation");
   const std::vector<ValueId> tensors = call.tensors("tensors");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
   const size_t arrow = text.find("->");
   const auto bad = [&](std::string_view why) { return invalid_model("einsum '", text, "': ", why); };
@@ -204,7 +204,7 @@ Match einsum(Call& call) {
       for (size_t j = i + 1; j < x.labels.size(); ++j) {
         if (x.labels[i] != x.labels[j]) continue;
         x = diagonal(call, x, i, j);
-        if (!call.patch.status().ok()) return std::move(call.patch);
+        if (!call.ok()) return {};
         i = static_cast<size_t>(-1);  // axes moved: look from the start
         break;
       }

@@ -20,6 +20,6 @@ using Labels = std::vector<int>;
 ValueId contract(Call& call, ValueId a, const Labels& a_labels, ValueId b, const Labels& b_labels,
                  const Labels& keep);
 
-Match einsum(Call& call);
+Status einsum(Call& call);
 
 }  // namespace sixfold::aten

@@ -4,17 +4,15 @@
 #include <limits>
 #include <span>
 
-#include "sixfold/rewrite/expr.h"
+#include "sixfold/ops/expr.h"
 
 namespace sixfold::aten {
 namespace {
 
 Expr arg(Call& call, std::string_view name) { return {call, call.tensor(name)}; }
-bool used(Call& call, size_t i) {
-  return i < call.node().outputs.size() && call.graph().is_used(call.node().output(i));
-}
+bool used(Call& call, size_t i) { return i < call.output_count() && call.is_used(i); }
 DType result_dtype(Call& call, size_t i) {
-  return i < call.node().outputs.size() ? call.dtype_of(call.node().output(i)) : DType::f32;
+  return i < call.output_count() ? call.output_type(i).dtype : DType::f32;
 }
 
 // ---- softmax
@@ -25,12 +23,12 @@ Expr softmax_input(Call& call) {
   return x.to(call.dtype("dtype").value_or(to_float(x.dtype())));
 }
 template <Op op>
-Match softmax(Call& call) {
+Status softmax(Call& call) {
   const Expr x = softmax_input(call);
   return call.result(x.apply(op, {{"dim", Dim(call.axis("dim", x))}}));
 }
 // A row that is all -inf gives 0.
-Match safe_softmax(Call& call) {
+Status safe_softmax(Call& call) {
   const Expr x = softmax_input(call);
   const int64_t dim = call.axis("dim", x);
   const Expr masked = x.equals(-std::numeric_limits<double>::infinity());
@@ -77,11 +75,11 @@ Shape last_axes(const Expr& x, int64_t count) {
   return out;
 }
 
-Match layer_norm(Call& call) {
+Status layer_norm(Call& call) {
   const Operands in(call);
   const int64_t axes = trailing_axes(call, in.x);
   const double eps = call.real("eps");
-  std::vector<ValueId> results(call.node().outputs.size());
+  std::vector<ValueId> results(call.output_count());
   const Expr y(call,
                call.op(Op::layer_norm, {in.x, in.weight, in.bias}, {{"axes", Dim(axes)}, {"eps", eps}}));
   results[0] = y.to(result_dtype(call, 0));
@@ -92,13 +90,13 @@ Match layer_norm(Call& call) {
   return call.results(results);
 }
 
-Match rms_norm(Call& call) {
+Status rms_norm(Call& call) {
   const Operands in(call);
   const int64_t axes = trailing_axes(call, in.x);
   const double machine_eps = in.x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
                                                         : std::numeric_limits<float>::epsilon();
   const double eps = call.real_or("eps", machine_eps);
-  std::vector<ValueId> results(call.node().outputs.size());
+  std::vector<ValueId> results(call.output_count());
   const Expr y(call, call.op(Op::rms_norm, {in.x, in.weight}, {{"axes", Dim(axes)}, {"eps", eps}}));
   results[0] = y.to(result_dtype(call, 0));
   const Expr x = in.x.to(compute_type(in.x.dtype()));
@@ -112,19 +110,19 @@ ValueId group_norm_of(Call& call, const Operands& in, int64_t groups) {
                  {{"groups", Dim(groups)}, {"eps", call.real("eps")}});
 }
 
-Match group_norm(Call& call) {
+Status group_norm(Call& call) {
   const Operands in(call);
   return call.result(call.to(group_norm_of(call, in, call.integer("num_groups")), result_dtype(call, 0)));
 }
 
-Match native_group_norm(Call& call) {
+Status native_group_norm(Call& call) {
   Operands in(call);
   const Dims shape = in.x.dims();
   const int64_t groups = call.integer("group");
   const Dim n = call.dim("N"), c = call.dim("C"), inner = call.dim("HxW");
   if (groups < 1) return invalid_model("native_group_norm with ", groups, " groups");
   in.x = in.x.reshape({n, c, inner});
-  std::vector<ValueId> results(call.node().outputs.size());
+  std::vector<ValueId> results(call.output_count());
   results[0] = Expr(call, group_norm_of(call, in, groups)).reshape(shape).to(result_dtype(call, 0));
   const Expr x = in.x.to(compute_type(in.x.dtype())).reshape({n, Dim(groups), floordiv(c, groups) * inner});
   if (used(call, 1)) results[1] = mean(x, {2}).to(result_dtype(call, 1));
@@ -168,7 +166,7 @@ BatchNorm batch_norm_of(Call& call, const Operands& in, bool training) {
 
 // (y), (y, mean, 1/std) or (y, mean, 1/std, reserve); the functional spellings append the new running
 // statistics.
-Match batch_norm(Call& call) {
+Status batch_norm(Call& call) {
   const bool has_stats = call.attr("running_mean") && !call.is_none("running_mean");
   const bool training =
       !has_stats || (call.attr("training") ? call.flag("training")
@@ -176,7 +174,7 @@ Match batch_norm(Call& call) {
   const Operands in = has_stats ? Operands(call, {"running_mean", "running_var"}) : Operands(call);
   if (in.x.rank() < 2) return invalid_model("batch norm of ", call.type(in.x), ", expected [N, C, ...]");
   const BatchNorm out = batch_norm_of(call, in, training);
-  const size_t count = call.node().outputs.size();
+  const size_t count = call.output_count();
   std::vector<ValueId> results(count);
   results[0] = out.y.to(result_dtype(call, 0));
   const auto empty = [&](DType dtype) {
@@ -204,7 +202,7 @@ Match batch_norm(Call& call) {
 }
 
 // Statistics of every sample and channel: a group per channel. Otherwise batch norm.
-Match instance_norm(Call& call) {
+Status instance_norm(Call& call) {
   if (!call.flag("use_input_stats")) {
     const Operands in(call, {"running_mean", "running_var"});
     return call.result(batch_norm_of(call, in, /*training=*/false).y.to(result_dtype(call, 0)));

@@ -13,14 +13,14 @@ size_t spatial_rank(const Call& call) {
 ValueId batched(Call& call, ValueId x, size_t n, bool* added) {
   const auto rank = static_cast<size_t>(call.rank(x));
   *added = rank == n + 1;
-  if (call.patch.status().ok() && rank != n + 1 && rank != n + 2)
+  if (call.ok() && rank != n + 1 && rank != n + 2)
     call.fail(Code::InvalidModel, "input has rank ", rank, ", expected ", n + 1, " or ", n + 2);
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   return *added ? call.unsqueeze(x, 0) : x;
 }
 
 ValueId unbatched(Call& call, ValueId x, bool added) {
-  if (!added || !call.patch.status().ok()) return x;
+  if (!added || !call.ok()) return x;
   const Dims& dims = call.dims_of(x);
   return call.reshape(x, Dims(dims.begin() + 1, dims.end()));
 }
@@ -35,19 +35,19 @@ Attrs window(Call& call, size_t n) {
           {"ceil_mode", call.flag("ceil_mode")}};
 }
 
-Match max_pool(Call& call) {
+Status max_pool(Call& call) {
   const size_t n = spatial_rank(call);
   bool added = false;
   const ValueId x = batched(call, call.tensor("self"), n, &added);
   Attrs attrs = window(call, n);
   attrs.set("dilation", to_dims(call.ints_n("dilation", n, 1)));
-  const std::vector<ValueId> out = call.patch.add_all(Op::max_pool, {x}, std::move(attrs));
+  const std::vector<ValueId> out = call.op_all(Op::max_pool, {x}, std::move(attrs));
   const ValueId values = unbatched(call, out[0], added);
-  if (call.node().outputs.size() == 1) return call.result(values);
+  if (call.output_count() == 1) return call.result(values);
   return call.results({values, unbatched(call, out[1], added)});
 }
 
-Match avg_pool(Call& call) {
+Status avg_pool(Call& call) {
   const size_t n = spatial_rank(call);
   bool added = false;
   const ValueId x = batched(call, call.tensor("self"), n, &added);
@@ -67,28 +67,28 @@ Attrs output_size(Call& call, size_t n) {
   return {{"size", size}};
 }
 
-Match adaptive_avg_pool(Call& call) {
+Status adaptive_avg_pool(Call& call) {
   const size_t n = spatial_rank(call);
   bool added = false;
   const ValueId x = batched(call, call.tensor("self"), n, &added);
   return call.result(unbatched(call, call.op(Op::adaptive_avg_pool, {x}, output_size(call, n)), added));
 }
 
-Match adaptive_max_pool(Call& call) {
+Status adaptive_max_pool(Call& call) {
   const size_t n = spatial_rank(call);
   bool added = false;
   const ValueId x = batched(call, call.tensor("self"), n, &added);
-  const std::vector<ValueId> out = call.patch.add_all(Op::adaptive_max_pool, {x}, output_size(call, n));
+  const std::vector<ValueId> out = call.op_all(Op::adaptive_max_pool, {x}, output_size(call, n));
   return call.results({unbatched(call, out[0], added), unbatched(call, out[1], added)});
 }
 
 // Indices are positions in the flattened plane: a scatter into zeros along it.
-Match max_unpool(Call& call) {
+Status max_unpool(Call& call) {
   const size_t n = spatial_rank(call);
   const ValueId x = call.tensor("self"), indices = call.tensor("indices");
   const Dims size = call.dims("output_size");
   const auto rank = static_cast<size_t>(call.rank(x));
-  if (!call.patch.status().ok() || rank < n || size.size() != n || call.dims_of(indices) != call.dims_of(x))
+  if (!call.ok() || rank < n || size.size() != n || call.dims_of(indices) != call.dims_of(x))
     return invalid_model("max_unpool of ", call.type(x), " with indices ", call.type(indices), " to ", size);
   Dims in(call.dims_of(x).begin(), call.dims_of(x).end() - static_cast<int64_t>(n));
   Dims out = in;
@@ -105,8 +105,8 @@ Match max_unpool(Call& call) {
   return call.result(call.reshape(scattered, out));
 }
 
-Match fractional(Call& call) { return call.unsupported("fractional max pooling draws random windows"); }
-Match quantized(Call& call) {
+Status fractional(Call& call) { return call.unsupported("fractional max pooling draws random windows"); }
+Status quantized(Call& call) {
   return call.unsupported("quantized tensors are expected as quantize and dequantize calls");
 }
 

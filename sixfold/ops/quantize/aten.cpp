@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "sixfold/rewrite/expr.h"
+#include "sixfold/ops/expr.h"
 
 namespace sixfold::aten {
 namespace {
 
-bool ok(const Call& call) { return call.patch.status().ok(); }
+bool ok(const Call& call) { return call.ok(); }
 
 struct Range {
   int64_t min = 0, max = 0;
@@ -70,9 +70,9 @@ ValueId integers(Call& call, ValueId zero_point) {
 Parameters per_tensor(Call& call, ValueId x) {
   Parameters p{kNoValue, kNoValue, call.dims_of(x)};
   p.scale = call.is_tensor("scale") ? call.reshape(call.tensor("scale"), {})
-                                    : call.patch.scalar(call.real("scale"), DType::f64);
+                                    : call.scalar(call.real("scale"), DType::f64);
   p.zero_point = call.is_tensor("zero_point") ? call.reshape(integers(call, call.tensor("zero_point")), {})
-                                              : call.patch.scalar(call.integer("zero_point"), DType::i32);
+                                              : call.scalar(call.integer("zero_point"), DType::i32);
   return p;
 }
 Parameters per_channel(Call& call, ValueId x, std::string_view scale, std::string_view zero_point) {
@@ -103,23 +103,23 @@ DType integer_dtype(Call& call, std::string_view name) {
   return dtype;
 }
 
-Match quantize_per_tensor(Call& call) {
+Status quantize_per_tensor(Call& call) {
   const ValueId x = call.to(call.tensor("input"), DType::f32);
   const DType dtype = integer_dtype(call, "dtype");
   return call.result(quantize(call, x, per_tensor(call, x), range_argument(call, dtype), dtype));
 }
-Match dequantize_per_tensor(Call& call) {
+Status dequantize_per_tensor(Call& call) {
   const ValueId q = call.tensor("input");
   return call.result(dequantize(call, q, per_tensor(call, q), range_argument(call, call.dtype_of(q)),
                                 call.dtype("out_dtype").value_or(DType::f32)));
 }
-Match quantize_per_channel(Call& call) {
+Status quantize_per_channel(Call& call) {
   const ValueId x = call.to(call.tensor("input"), DType::f32);
   const DType dtype = integer_dtype(call, "dtype");
   return call.result(
       quantize(call, x, per_channel(call, x, "scales", "zero_points"), range_argument(call, dtype), dtype));
 }
-Match dequantize_per_channel(Call& call) {
+Status dequantize_per_channel(Call& call) {
   const ValueId q = call.tensor("input");
   return call.result(dequantize(call, q, per_channel(call, q, "scales", "zero_points"),
                                 range_argument(call, call.dtype_of(q)),
@@ -134,13 +134,13 @@ Expr quantize_rows(Call& call, ValueId x, ValueId scales, ValueId zero_points, c
   const Expr rounded = (v * (s.number(1.0) / s) + z).apply(Op::round);
   return rounded.apply(Op::clamp, {{"min", static_cast<double>(r.min)}, {"max", static_cast<double>(r.max)}});
 }
-Match quantize_per_token(Call& call) {
+Status quantize_per_token(Call& call) {
   const DType dtype = integer_dtype(call, "dtype");
   const Expr q = quantize_rows(call, call.tensor("input"), call.tensor("scales"), call.tensor("zero_points"),
                                range_argument(call, dtype));
   return call.result(q.to(dtype));
 }
-Match dequantize_per_token(Call& call) {
+Status dequantize_per_token(Call& call) {
   const ValueId q = call.tensor("input");
   Parameters p{call.tensor("scales"), integers(call, call.tensor("zero_points")),
                Dims(call.type(q).rank(), Dim(1))};
@@ -163,7 +163,7 @@ int64_t group_size(Call& call, ValueId x) {
   }
   return group;
 }
-Match quantize_per_channel_group(Call& call) {
+Status quantize_per_channel_group(Call& call) {
   const ValueId x = call.tensor("input");
   const int64_t group = group_size(call, x);
   const DType dtype = integer_dtype(call, "dtype");
@@ -176,7 +176,7 @@ Match quantize_per_channel_group(Call& call) {
   const Expr q = quantize_rows(call, flat, rows("scales"), rows("zero_points"), range_argument(call, dtype));
   return call.result(q.to(dtype).reshape(Dims(call.dims_of(x))));
 }
-Match dequantize_per_channel_group(Call& call) {
+Status dequantize_per_channel_group(Call& call) {
   const ValueId q = call.tensor("input");
   const Parameters p{call.tensor("scales"),
                      integers(call, call.optional_tensor("zero_points")),
@@ -185,22 +185,22 @@ Match dequantize_per_channel_group(Call& call) {
                                 call.dtype("output_dtype").value_or(DType::f32)));
 }
 
-Match fake_quantize(Call& call, const Parameters& p) {
+Status fake_quantize(Call& call, const Parameters& p) {
   const ValueId x = call.tensor("self");
   const Range r = range_argument(call, DType::i32);
   const ValueId q = quantize(call, call.to(x, DType::f32), p, r, storage_for(r));
-  std::vector<ValueId> results(call.node().outputs.size(),
+  std::vector<ValueId> results(call.output_count(),
                                kNoValue);  // the mask of what was clamped is for training
   if (!results.empty()) results[0] = call.to(dequantize(call, q, p, r, DType::f32), call.dtype_of(x));
   return call.results(results);
 }
-Match fake_quantize_per_tensor(Call& call) {
+Status fake_quantize_per_tensor(Call& call) {
   return fake_quantize(call, per_tensor(call, call.tensor("self")));
 }
-Match fake_quantize_per_channel(Call& call) {
+Status fake_quantize_per_channel(Call& call) {
   return fake_quantize(call, per_channel(call, call.tensor("self"), "scale", "zero_point"));
 }
-Match fake_quant_per_channel(Call& call) {
+Status fake_quant_per_channel(Call& call) {
   const ValueId x = call.tensor("input");
   const Parameters p = per_channel(call, x, "scales", "zero_points");
   const Range r = range_argument(call, DType::i32);
@@ -238,7 +238,7 @@ BlockView block_view(const Dims& dims, const Dims& block) {
   return v;
 }
 
-Match quantize_affine(Call& call) {
+Status quantize_affine(Call& call) {
   const ValueId input = call.tensor("input");
   const DType dtype = integer_dtype(call, "output_dtype"),
               computed = promote(call.dtype_of(input), call.dtype_of(call.tensor("scale")));
@@ -258,7 +258,7 @@ Match quantize_affine(Call& call) {
   const ValueId x = call.to(input, DType::f32);
   return call.result(quantize(call, x, affine(call), range_argument(call, dtype), dtype));
 }
-Match dequantize_affine(Call& call) {
+Status dequantize_affine(Call& call) {
   const ValueId q = call.tensor("input");
   return call.result(dequantize(call, q, affine(call),
                                 range_argument(call, call.dtype("input_dtype").value_or(call.dtype_of(q))),
@@ -290,7 +290,7 @@ double smallest_normal(DType dtype) {
   return dtype == DType::f16 ? 0x1p-14 : dtype == DType::f64 ? std::numeric_limits<double>::min() : 0x1p-126;
 }
 
-Match choose_affine(Call& call) {
+Status choose_affine(Call& call) {
   const ValueId x = call.tensor("input");
   const DType dtype = call.dtype_of(x), target = integer_dtype(call, "target_dtype");
   const Range r = range_argument(call, target);
@@ -318,7 +318,7 @@ Match choose_affine(Call& call) {
   return call.results({scale, zero});
 }
 
-Match choose_tensor(Call& call, const char* mapping) {
+Status choose_tensor(Call& call, const char* mapping) {
   const Expr x(call, call.tensor("input"));
   const Range r = range_argument(call, DType::i32);
   const double middle = call.dtype("dtype") == DType::u8 ? 128.0 : 0.0;
@@ -328,10 +328,10 @@ Match choose_tensor(Call& call, const char* mapping) {
   return call.results(
       {c.scale.reshape({Dim(1)}).to(DType::f64), c.zero_point.reshape({Dim(1)}).to(DType::i64)});
 }
-Match choose_per_tensor(Call& call) { return choose_tensor(call, "ASYMMETRIC"); }
-Match choose_per_tensor_symmetric(Call& call) { return choose_tensor(call, "SYMMETRIC"); }
+Status choose_per_tensor(Call& call) { return choose_tensor(call, "ASYMMETRIC"); }
+Status choose_per_tensor_symmetric(Call& call) { return choose_tensor(call, "SYMMETRIC"); }
 
-Match choose_per_token(Call& call) {
+Status choose_per_token(Call& call) {
   const Expr x(call, call.tensor("input"));
   if (!ok(call) || x.rank() == 0) return invalid_model("tokens of a scalar");
   const Shape last{x.rank() - 1};
@@ -346,7 +346,7 @@ Match choose_per_token(Call& call) {
                        z.apply(Op::clamp, {{"min", kMin}, {"max", kMax}}).apply(Op::round).to(DType::i64)});
 }
 
-Match not_computed(Call& call) { return call.unsupported("this quantized op is not computed"); }
+Status not_computed(Call& call) { return call.unsupported("this quantized op is not computed"); }
 
 constexpr AtenRule kRules[] = {
     {"quantized_decomposed.quantize_per_tensor.default", quantize_per_tensor},

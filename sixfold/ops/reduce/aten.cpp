@@ -20,31 +20,31 @@ DType sum_type(Call& call, const Expr& x) {
 Shape reduced_axes(Call& call, const Expr& x) { return call.axes("dim", x); }
 bool keeps(Call& call) { return call.flag_or("keepdim", false); }
 
-Match sum(Call& call) {
+Status sum(Call& call) {
   const Expr x = arg(call, "self");
   const DType dtype = sum_type(call, x);
   return call.result(
       reduce(dtype == DType::boolean ? Op::any : Op::sum, x.to(dtype), reduced_axes(call, x), keeps(call)));
 }
-Match prod(Call& call) {
+Status prod(Call& call) {
   const Expr x = arg(call, "self");
   const DType dtype = sum_type(call, x);
   return call.result(
       reduce(dtype == DType::boolean ? Op::all : Op::prod, x.to(dtype), reduced_axes(call, x), keeps(call)));
 }
-Match mean(Call& call) {
+Status mean(Call& call) {
   const Expr x = arg(call, "self");
   return call.result(
       sixfold::mean(x.to(call.dtype("dtype").value_or(x.dtype())), reduced_axes(call, x), keeps(call)));
 }
 
 template <Op op>
-Match extreme(Call& call) {
+Status extreme(Call& call) {
   const Expr x = arg(call, "self");
   return call.result(reduce(op, x, reduced_axes(call, x), keeps(call)));
 }
 
-Match aminmax(Call& call) {
+Status aminmax(Call& call) {
   const Expr x = arg(call, "self");
   const Shape dims = reduced_axes(call, x);
   return call.results({reduce(Op::amin, x, dims, keeps(call)), reduce(Op::amax, x, dims, keeps(call))});
@@ -55,21 +55,20 @@ Expr arg_along(Op op, const Expr& x, int64_t dim, bool keepdim) {
 }
 
 template <Op op, Op arg_op>
-Match extreme_dim(Call& call) {
+Status extreme_dim(Call& call) {
   const Expr x = arg(call, "self");
   const int64_t dim = call.axis("dim", x);
   const bool keepdim = call.flag("keepdim");
   std::vector<ValueId> results(2);
-  const auto used = [&](size_t i) { return call.graph().is_used(call.node().output(i)); };
-  if (call.node().outputs.size() != 2)
-    return invalid_model("expected 2 outputs, got ", call.node().outputs.size());
+  const auto used = [&](size_t i) { return call.is_used(i); };
+  if (call.output_count() != 2) return invalid_model("expected 2 outputs, got ", call.output_count());
   if (used(0)) results[0] = reduce(op, x, x.rank() == 0 ? Shape{} : Shape{dim}, keepdim);
   if (used(1)) results[1] = arg_along(arg_op, x, dim, keepdim);
   return call.results(results);
 }
 
 template <Op op>
-Match arg_extreme(Call& call) {
+Status arg_extreme(Call& call) {
   const Expr x = arg(call, "self");
   const bool keepdim = call.flag("keepdim");
   if (!call.is_none("dim")) return call.result(arg_along(op, x, call.axis("dim", x), keepdim));
@@ -79,7 +78,7 @@ Match arg_extreme(Call& call) {
 }
 
 template <Op op>
-Match quantifier(Call& call) {
+Status quantifier(Call& call) {
   const Expr x = arg(call, "self");
   const DType dtype = x.dtype() == DType::u8 ? DType::u8 : DType::boolean;  // u8 is torch's old bool
   // An empty list, unlike None, means no axis here.
@@ -94,7 +93,7 @@ double correction(Call& call) {
 }
 
 template <bool kRoot, bool kMean>
-Match variance(Call& call) {
+Status variance(Call& call) {
   const Expr x = arg(call, "self");
   const Shape dims = reduced_axes(call, x);
   const DType dtype = x.dtype();
@@ -106,7 +105,7 @@ Match variance(Call& call) {
 
 // log(sum(exp(x - m))) + m, m the maximum where it is finite: exp cannot overflow, and inf - inf never
 // happens. torch takes these steps in the input's dtype, halves too.
-Match logsumexp(Call& call) {
+Status logsumexp(Call& call) {
   const Expr in = arg(call, "self");
   const Expr x = in.to(to_float(in.dtype()));
   const Shape dims = reduced_axes(call, x);
@@ -126,33 +125,33 @@ Match logsumexp(Call& call) {
 }
 
 template <Op op>
-Match running(Call& call) {
+Status running(Call& call) {
   const Expr x = arg(call, "self");
   return call.result(x.to(sum_type(call, x)).apply(op, {{"dim", Dim(call.axis("dim", x))}}));
 }
-Match logcumsumexp(Call& call) {
+Status logcumsumexp(Call& call) {
   const Expr x = arg(call, "self");
   return call.result(x.apply(Op::logcumsumexp, {{"dim", Dim(call.axis("dim", x))}}));
 }
 template <Op op>
-Match running_extreme(Call& call) {
+Status running_extreme(Call& call) {
   const ValueId x = call.tensor("self");
-  const auto out = call.patch.add_all(op, {x}, {{"dim", Dim(call.axis("dim", x))}});
+  const auto out = call.op_all(op, {x}, {{"dim", Dim(call.axis("dim", x))}});
   return call.results({out[0], out[1]});
 }
 
-Match count_nonzero(Call& call) {
+Status count_nonzero(Call& call) {
   const Expr x = arg(call, "self");
   return call.result(sixfold::sum(x.to(DType::boolean).to(DType::i64), reduced_axes(call, x)));
 }
 
-Match nansum(Call& call) {
+Status nansum(Call& call) {
   const Expr in = arg(call, "self");
   const Expr x = in.to(sum_type(call, in));
   const Expr clean = is_float(x.dtype()) ? where(isnan(x), 0.0, x) : x;
   return call.result(sixfold::sum(clean, reduced_axes(call, x), keeps(call)));
 }
-Match nanmean(Call& call) {
+Status nanmean(Call& call) {
   const Expr in = arg(call, "self");
   const DType dtype = call.dtype("dtype").value_or(in.dtype());
   const Expr x = in.to(compute_type(dtype));
@@ -163,7 +162,7 @@ Match nanmean(Call& call) {
 }
 
 // The diagonal of a row-major [n, m] is every (m + 1)th element.
-Match trace(Call& call) {
+Status trace(Call& call) {
   const Expr in = arg(call, "self");
   const Shape shape = call.shape(in);
   if (shape.size() != 2) return invalid_model("trace of ", call.type(in), ", expected rank 2");

@@ -25,14 +25,14 @@ namespace {
 bool keeps(Call& call) { return call.flag_or("keepdim", false); }
 
 // norm.*, linalg_vector_norm, frobenius_norm: the order is called p, ord, or is 2.
-Match norm(Call& call) {
+Status norm(Call& call) {
   const Expr x = arg(call, "self");
   const double p = call.attr("ord") ? call.real_or("ord", 2) : call.real_or("p", 2);
   const DType dtype = call.attr("dtype") ? call.dtype("dtype").value_or(x.dtype()) : x.dtype();
   return call.result(vector_norm(x.to(dtype), p, call.axes("dim", x), keeps(call)));
 }
 
-Match powsum(Call& call) {
+Status powsum(Call& call) {
   const Expr x = arg(call, "self");
   const DType dtype = call.dtype("dtype").value_or(x.dtype());
   const Expr wide = abs(x.to(compute_type(dtype)));
@@ -40,7 +40,7 @@ Match powsum(Call& call) {
 }
 
 // The largest (smallest) sum of magnitudes of a column (ord 1, -1) or a row (inf, -inf).
-Match matrix_norm_of(Call& call, const Expr& x, Shape dims, double order) {
+Status matrix_norm_of(Call& call, const Expr& x, Shape dims, double order) {
   if (dims.size() != 2) return invalid_model("a matrix norm needs 2 axes, got ", dims);
   for (int64_t& d : dims) d = call.normalize(d, x);
   const int64_t added = std::abs(order) == 1 ? dims[0] : dims[1];
@@ -61,7 +61,7 @@ Match matrix_norm_of(Call& call, const Expr& x, Shape dims, double order) {
   return call.result(best.reshape(shape));
 }
 
-Match matrix_norm(Call& call) {
+Status matrix_norm(Call& call) {
   const Expr in = arg(call, "self");
   const Expr x = in.to(call.dtype("dtype").value_or(in.dtype()));
   if (call.target().ends_with("str_ord")) {
@@ -71,7 +71,7 @@ Match matrix_norm(Call& call) {
   return matrix_norm_of(call, x, call.ints("dim"), call.real("ord"));
 }
 
-Match linalg_norm(Call& call) {
+Status linalg_norm(Call& call) {
   const Expr in = arg(call, "self");
   const Expr x = in.to(call.dtype("dtype").value_or(in.dtype()));
   const bool text = call.target().ends_with("ord_str");
@@ -99,7 +99,7 @@ Expr distances(const Expr& a, const Expr& b, double p, bool by_product) {
   return sqrt(at_least(squares - a.apply(Op::matmul, bt) * 2.0, 0.0));
 }
 
-Match cdist(Call& call) {
+Status cdist(Call& call) {
   const Expr in1 = arg(call, "x1"), in2 = arg(call, "x2");
   const DType dtype = promote(in1.dtype(), in2.dtype());
   if (in1.rank() < 2 || in2.rank() < 2)
@@ -115,7 +115,7 @@ Match cdist(Call& call) {
 }
 
 // Distances of all pairs i < j of rows.
-Match pdist(Call& call) {
+Status pdist(Call& call) {
   const Expr x = arg(call, "self");
   const Shape shape = call.shape(x);
   if (shape.size() != 2) return invalid_model("pdist of ", call.type(x), ", expected rank 2");
@@ -124,27 +124,26 @@ Match pdist(Call& call) {
   for (int64_t i = 0; i < shape[0]; ++i)
     for (int64_t j = i + 1; j < shape[0]; ++j) first.push_back(i), second.push_back(j);
   const auto rows = [&](const std::vector<int64_t>& index) {
-    return x.apply(Op::index_select, Expr(call, call.patch.constant(Tensor::of_ints(index))),
-                   {{"dim", Dim(0)}});
+    return x.apply(Op::index_select, Expr(call, call.constant(Tensor::of_ints(index))), {{"dim", Dim(0)}});
   };
   return call.result(vector_norm(rows(first) - rows(second), call.real("p"), {1}, false));
 }
 
-Match pairwise_distance(Call& call) {
+Status pairwise_distance(Call& call) {
   const DType dtype = to_float(result_type(call, {"x1", "x2"}));
   const Expr difference = arg(call, "x1").to(dtype) - arg(call, "x2").to(dtype) + call.real("eps");
   const Shape last = difference.rank() == 0 ? Shape{} : Shape{difference.rank() - 1};
   return call.result(vector_norm(difference, call.real("p"), last, keeps(call)));
 }
 
-Match dist(Call& call) {
+Status dist(Call& call) {
   const DType dtype = to_float(result_type(call, {"self", "other"}));
   const Expr difference = arg(call, "self").to(dtype) - arg(call, "other").to(dtype);
   return call.result(vector_norm(difference, call.real("p"), every_axis(difference), false));
 }
 
 // sum(a / max(|a|, eps) * b / max(|b|, eps)) over an axis of the broadcast shape
-Match cosine_similarity(Call& call) {
+Status cosine_similarity(Call& call) {
   const DType dtype = to_float(result_type(call, {"x1", "x2"}));
   const Expr a = arg(call, "x1").to(dtype), b = arg(call, "x2").to(dtype);
   auto shared = broadcast(a.dims(), b.dims());
@@ -171,14 +170,14 @@ Expr covariance(Call& call, double correction) {
   const Expr cov = products / n;
   return in.rank() == 2 && !(in.dims()[0] == Dim(1)) ? cov : cov.reshape({});
 }
-Match cov(Call& call) {
+Status cov(Call& call) {
   if (!call.is_none("fweights") || !call.is_none("aweights")) return call.unsupported("cov with weights");
   if (call.rank(call.tensor("self")) > 2) return invalid_model("cov of ", call.type(call.tensor("self")));
   return call.result(covariance(call, call.real("correction")));
 }
 
 // Slices along dim whose norm exceeds maxnorm, scaled down to it.
-Match renorm(Call& call) {
+Status renorm(Call& call) {
   const Expr in = arg(call, "self");
   const Expr x = in.to(compute_type(in.dtype()));
   const int64_t kept = call.axis("dim", x);

@@ -15,7 +15,9 @@ Expr reduced(const Expr& loss, int64_t reduction) {
   if (reduction == kSum) return sum(loss, every_axis(loss));
   return loss;
 }
-Match finish(const Expr& loss) { return loss.call().result(reduced(loss, loss.call().integer("reduction"))); }
+Status finish(const Expr& loss) {
+  return loss.call().result(reduced(loss, loss.call().integer("reduction")));
+}
 
 // Both operands in their common float type.
 struct Pair {
@@ -28,23 +30,23 @@ struct Pair {
   }
 };
 
-Match mse_loss(Call& call) {
+Status mse_loss(Call& call) {
   const Pair p(call);
   const Expr d = p.x - p.y;
   return finish(d * d);
 }
-Match l1_loss(Call& call) {
+Status l1_loss(Call& call) {
   const Pair p(call);
   return finish(abs(p.x - p.y));
 }
-Match smooth_l1_loss(Call& call) {
+Status smooth_l1_loss(Call& call) {
   const Pair p(call);
   const double beta = call.real("beta");
   const Expr d = abs(p.x - p.y);
   if (beta == 0) return finish(d);
   return finish(where(d.less(d.number(beta)), d * d * 0.5 / beta, d - 0.5 * beta));
 }
-Match huber_loss(Call& call) {
+Status huber_loss(Call& call) {
   const Pair p(call);
   const double delta = call.real("delta");
   const Expr d = abs(p.x - p.y);
@@ -56,13 +58,13 @@ Expr weighted(Call& call, const Expr& loss) {
 }
 
 // Logs are bounded at -100, so that a wrong certain prediction costs 100 and not inf.
-Match binary_cross_entropy(Call& call) {
+Status binary_cross_entropy(Call& call) {
   const Pair p(call);
   const Expr yes = at_least(log(p.x), -100), no = at_least(log1p(-p.x), -100);
   return finish(weighted(call, (p.y - 1.0) * no - p.y * yes));
 }
 Expr log_sigmoid(const Expr& x) { return minimum(x, x.number(0)) - log1p(exp(-abs(x))); }
-Match binary_cross_entropy_with_logits(Call& call) {
+Status binary_cross_entropy_with_logits(Call& call) {
   const Pair p(call);
   const Expr positive = log_sigmoid(p.x);
   if (call.is_none("pos_weight")) return finish(weighted(call, (1.0 - p.y) * p.x - positive));
@@ -70,12 +72,12 @@ Match binary_cross_entropy_with_logits(Call& call) {
   return finish(weighted(call, (1.0 - p.y) * p.x - log_weight * positive));
 }
 
-Match kl_div(Call& call) {
+Status kl_div(Call& call) {
   const Pair p(call);
   if (call.flag("log_target")) return finish(exp(p.y) * (p.y - p.x));
   return finish(where(p.y.equals(0), 0.0, p.y * log(p.y)) - p.y * p.x);
 }
-Match poisson_nll_loss(Call& call) {
+Status poisson_nll_loss(Call& call) {
   const Pair p(call, "input", "target");
   Expr loss = call.flag("log_input") ? exp(p.x) - p.y * p.x : p.x - p.y * log(p.x + call.real("eps"));
   if (call.flag("full")) {
@@ -84,20 +86,20 @@ Match poisson_nll_loss(Call& call) {
   }
   return finish(loss);
 }
-Match soft_margin_loss(Call& call) {
+Status soft_margin_loss(Call& call) {
   const Pair p(call);
   return finish(log1p(exp(-p.x * p.y)));
 }
-Match margin_ranking_loss(Call& call) {
+Status margin_ranking_loss(Call& call) {
   const Pair p(call, "input1", "input2");
   return finish(at_least(-arg(call, "target").to(p.x.dtype()) * (p.x - p.y) + call.real("margin"), 0));
 }
-Match hinge_embedding_loss(Call& call) {
+Status hinge_embedding_loss(Call& call) {
   const Pair p(call);
   const Expr margin = at_least(call.real("margin") - p.x, 0);
   return finish(where(p.y.equals(1), 0.0, margin) + where(p.y.equals(-1), 0.0, p.x));
 }
-Match cosine_embedding_loss(Call& call) {
+Status cosine_embedding_loss(Call& call) {
   const Pair p(call, "input1", "input2");
   const Expr target = arg(call, "target");
   const Shape dims = p.x.rank() == 0 ? Shape{} : Shape{p.x.rank() - 1};
@@ -106,7 +108,7 @@ Match cosine_embedding_loss(Call& call) {
   const Expr apart = at_least(cosine - call.real("margin"), 0);
   return finish(where(target.equals(1), 1.0 - cosine, 0.0) + where(target.equals(-1), apart, 0.0));
 }
-Match triplet_margin_loss(Call& call) {
+Status triplet_margin_loss(Call& call) {
   const DType dtype = to_float(result_type(call, {"anchor", "positive", "negative"}));
   const auto operand = [&](std::string_view name) { return arg(call, name).to(dtype); };
   const Expr anchor = operand("anchor"), positive = operand("positive"), negative = operand("negative");
@@ -167,17 +169,17 @@ Status check_classes(Call& call, const Expr& x) {
   return ok_status();
 }
 
-Match nll_loss(Call& call) {
+Status nll_loss(Call& call) {
   const Expr x = arg(call, "self");
   if (Status s = check_classes(call, x); !s.ok()) return s.take_error();
   const int64_t reduction = call.integer("reduction");
   const Nll out = nll(call, x, reduction);
-  if (call.node().outputs.size() == 1) return call.result(out.loss);
+  if (call.output_count() == 1) return call.result(out.loss);
   return call.results({out.loss, reduction == kNone ? kNoValue : out.total_weight});
 }
 
 // -sum(target * log_softmax(x)) over classes, for targets that are probabilities.
-Match soft_cross_entropy(Call& call, const Expr& log_p, double smoothing) {
+Status soft_cross_entropy(Call& call, const Expr& log_p, double smoothing) {
   const int64_t axis = class_axis(log_p);
   const double classes = static_cast<double>(call.shape(log_p)[static_cast<size_t>(axis)]);
   Expr target = arg(call, "target").to(log_p.dtype());
@@ -193,7 +195,7 @@ Match soft_cross_entropy(Call& call, const Expr& log_p, double smoothing) {
   return finish(loss);
 }
 
-Match cross_entropy_loss(Call& call) {
+Status cross_entropy_loss(Call& call) {
   const Expr x = arg(call, "self");
   if (x.rank() < 1) return invalid_model("cross_entropy_loss of a scalar");
   const int64_t axis = class_axis(x), reduction = call.integer("reduction");
@@ -221,7 +223,7 @@ Match cross_entropy_loss(Call& call) {
 }
 
 // sum over c != y of max(0, margin - x[y] + x[c])^p * weight[y], over the number of classes
-Match multi_margin_loss(Call& call) {
+Status multi_margin_loss(Call& call) {
   const Expr in = arg(call, "self");
   const Shape shape = call.shape(in);
   if (shape.size() > 2) return invalid_model("multi_margin_loss of ", call.type(in));
@@ -235,7 +237,7 @@ Match multi_margin_loss(Call& call) {
     each = each * Expr(call, call.op(Op::embedding, {arg(call, "weight"), target}));
   std::vector<int64_t> all(static_cast<size_t>(classes));
   for (int64_t i = 0; i < classes; ++i) all[static_cast<size_t>(i)] = i;
-  const Expr others = Expr(call, call.patch.constant(Tensor::of_ints(all))).apply(Op::ne, target);
+  const Expr others = Expr(call, call.constant(Tensor::of_ints(all))).apply(Op::ne, target);
   const Expr loss = sum(where(others, each, 0.0), {1}) / static_cast<double>(classes);
   return finish(shape.size() == 2 ? loss : loss.reshape({}));
 }

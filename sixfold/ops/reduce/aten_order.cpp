@@ -18,7 +18,7 @@ struct Sorted {
 // Rising and stable, NaN last.
 Sorted sort(const Expr& x, int64_t dim) {
   Call& call = x.call();
-  const auto out = call.patch.add_all(Op::sort, {x}, {{"dim", Dim(dim)}, {"descending", false}});
+  const auto out = call.op_all(Op::sort, {x}, {{"dim", Dim(dim)}, {"descending", false}});
   return {{call, out[0]}, {call, out[1]}};
 }
 
@@ -28,7 +28,7 @@ Expr at_least_1d(const Expr& x) { return x.rank() == 0 ? x.reshape({Dim(1)}) : x
 // x with extent 1 along dim -> the result's shape.
 Expr finish(const Expr& x, int64_t dim, bool keepdim, bool was_scalar) {
   Call& call = x.call();
-  if (!call.patch.status().ok()) return x;
+  if (!call.ok()) return x;
   Dims shape = x.dims();
   if (was_scalar) return x.reshape({});
   if (!keepdim) shape.erase(shape.begin() + dim);
@@ -54,20 +54,20 @@ struct Along {
         extent(1),
         keepdim(call.flag("keepdim")),
         was_scalar(call.rank(call.tensor("self")) == 0) {
-    if (!call.patch.status().ok()) return;
+    if (!call.ok()) return;
     const Dim d = x.dims()[static_cast<size_t>(dim)];
     if (!d.is_static())
       call.fail(Code::Unsupported, "the extent along dim ", dim, " is ", d, ", and this op needs a number");
     if (d == Dim(0)) call.fail(Code::InvalidModel, "dim ", dim, " of ", x.dims(), " is empty");
     extent = d.value_or(1);
   }
-  Match results(const Expr& values, const Expr& indices) const {
+  Status results(const Expr& values, const Expr& indices) const {
     return x.call().results(
         {finish(values, dim, keepdim, was_scalar), finish(indices, dim, keepdim, was_scalar)});
   }
 };
 
-Match kthvalue(Call& call) {
+Status kthvalue(Call& call) {
   const Along along(call);
   const int64_t k = call.integer("k");
   if (k < 1 || k > along.extent)
@@ -92,22 +92,22 @@ Sorted nanmedian_of(const Expr& x, int64_t dim) {
   const Expr count = sum(logical_not(isnan(x)).to(DType::i64), {dim}, /*keepdim=*/true);
   const Expr half =
       at_least(count - 1.0, 0.0)
-          .apply(Op::div, Expr(call, call.patch.scalar(int64_t{2}, DType::i64)), {{"rounding", "floor"}});
+          .apply(Op::div, Expr(call, call.scalar(int64_t{2}, DType::i64)), {{"rounding", "floor"}});
   return {gather(s.values, dim, half), gather(s.indices, dim, half)};
 }
 
 template <bool kSkipNan>
-Match median(Call& call) {
+Status median(Call& call) {
   const Expr in = arg(call, "self");
   const int64_t count = numel(call.shape(in));
-  if (!call.patch.status().ok()) return call.result(kNoValue);
+  if (!call.ok()) return call.result(kNoValue);
   if (count == 0) return call.result(in.number(kNan));
   const Expr x = in.reshape({Dim(count)});
   const bool skip = kSkipNan && is_float(x.dtype());
   return call.result((skip ? nanmedian_of(x, 0) : median_of(x, 0, count)).values.reshape({}));
 }
 template <bool kSkipNan>
-Match median_dim(Call& call) {
+Status median_dim(Call& call) {
   const Along along(call);
   const bool skip = kSkipNan && is_float(along.x.dtype());
   const Sorted m = skip ? nanmedian_of(along.x, along.dim) : median_of(along.x, along.dim, along.extent);
@@ -115,7 +115,7 @@ Match median_dim(Call& call) {
 }
 
 // The smallest of the most frequent values, and its last place. Equal values are counted pair by pair.
-Match mode(Call& call) {
+Status mode(Call& call) {
   const Along along(call);
   if (along.extent > 2048) return call.unsupported("mode of more than 2048 elements");
   const Sorted s = sort(along.x, along.dim);
@@ -128,7 +128,7 @@ Match mode(Call& call) {
 
 // Between the sorted neighbours of q * (n - 1). q: a number, a 0-d or a 1-d tensor, whose axis comes first.
 template <bool kSkipNan>
-Match quantile(Call& call) {
+Status quantile(Call& call) {
   const Expr in = arg(call, "self");
   const bool flat = call.is_none("dim");
   const bool keepdim = call.flag("keepdim");
@@ -138,7 +138,7 @@ Match quantile(Call& call) {
   const Expr q = call.is_tensor("q") ? arg(call, "q") : x.number(call.real("q"));
   const std::string how = call.text("interpolation");
   if (call.rank(q) > 1) return invalid_model("quantile: q has rank ", call.rank(q), ", expected 0 or 1");
-  if (!call.patch.status().ok()) return call.result(kNoValue);
+  if (!call.ok()) return call.result(kNoValue);
 
   // The sorted axis goes last; q's values lie along it, and move to the front at the end.
   Shape to_last;
@@ -147,7 +147,7 @@ Match quantile(Call& call) {
   to_last.push_back(dim);
   const Expr moved(call, call.permute(x, to_last));
   const Shape shape = call.shape(moved);
-  if (!call.patch.status().ok()) return call.result(kNoValue);
+  if (!call.ok()) return call.result(kNoValue);
   const int64_t axis = x.rank() - 1, n = shape.back();
   if (n == 0) return invalid_model("quantile of an empty axis");
   const Sorted s = sort(moved, axis);

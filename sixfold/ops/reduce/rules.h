@@ -1,7 +1,7 @@
 // Decompositions that several rules of this family share.
 #pragma once
 
-#include "sixfold/rewrite/expr.h"
+#include "sixfold/ops/expr.h"
 
 namespace sixfold::aten {
 

@@ -29,13 +29,13 @@ Layer run_layer(Call& call, const Kind& kind, ValueId x, ValueId h, ValueId c, c
   for (const ValueId v : {w.w_ih, w.w_hh, w.b_ih, w.b_hh}) inputs.push_back(v);
   Attrs attrs{{"reverse", reverse}};
   if (kind.op == Op::rnn) attrs.set("nonlinearity", std::string(kind.nonlinearity));
-  const std::vector<ValueId> out = call.patch.add_all(kind.op, std::move(inputs), std::move(attrs));
+  const std::vector<ValueId> out = call.op_all(kind.op, std::move(inputs), std::move(attrs));
   return {out[0], out[1], kind.op == Op::lstm ? out[2] : kNoValue};
 }
 
 // Part k of n equal ones along the last axis.
 ValueId part(Call& call, ValueId x, int64_t k, int64_t n) {
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   const Dim unit = floordiv(call.dims_of(x).back(), Dim(n));
   return call.slice(x, call.rank(x) - 1, unit * Dim(k), unit * Dim(k + 1));
 }
@@ -58,10 +58,10 @@ ValueId linear(Call& call, ValueId x, ValueId w, ValueId b) {
 Layer run_projected(Call& call, ValueId x, ValueId h, ValueId c, const Weights& w, bool reverse) {
   const int64_t steps = call.shape(x)[0];
   if (steps > 4096) call.fail(Code::Unsupported, "lstm with proj_size over ", steps, " steps");
-  if (!call.patch.status().ok()) return {};
+  if (!call.ok()) return {};
   const ValueId from_input = linear(call, x, w.w_ih, w.b_ih);
   std::vector<ValueId> ys(static_cast<size_t>(steps));
-  for (int64_t i = 0; i < steps && call.patch.status().ok(); ++i) {
+  for (int64_t i = 0; i < steps && call.ok(); ++i) {
     const int64_t t = reverse ? steps - 1 - i : i;
     const ValueId now = call.slice(from_input, 0, t, t + 1);
     const Dims& dims = call.dims_of(now);
@@ -70,30 +70,30 @@ Layer run_projected(Call& call, ValueId x, ValueId h, ValueId c, const Weights& 
     const Layer step = lstm_step(call, gates, c);
     c = step.c;
     h = linear(call, step.h, w.w_hr, kNoValue);
-    if (call.patch.status().ok()) ys[static_cast<size_t>(t)] = call.unsqueeze(h, 0);
+    if (call.ok()) ys[static_cast<size_t>(t)] = call.unsqueeze(h, 0);
   }
-  if (!call.patch.status().ok()) return {};
+  if (!call.ok()) return {};
   return {steps == 1 ? ys[0] : call.op(Op::concat, ys, {{"dim", Dim(0)}}), h, c};
 }
 
 // Entry i of a stack of states [L * D, B, H], as [B, H].
 ValueId state(Call& call, ValueId stacked, int64_t i) {
   const ValueId one = call.slice(stacked, 0, i, i + 1);
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   const Dims& dims = call.dims_of(one);
   return call.reshape(one, Dims(dims.begin() + 1, dims.end()));
 }
 
 ValueId concat(Call& call, const std::vector<ValueId>& xs, int64_t dim) {
-  return xs.size() == 1 || !call.patch.status().ok() ? xs[0] : call.op(Op::concat, xs, {{"dim", Dim(dim)}});
+  return xs.size() == 1 || !call.ok() ? xs[0] : call.op(Op::concat, xs, {{"dim", Dim(dim)}});
 }
 ValueId stack(Call& call, std::vector<ValueId> xs) {
-  if (!call.patch.status().ok()) return kNoValue;
+  if (!call.ok()) return kNoValue;
   for (ValueId& x : xs) x = call.unsqueeze(x, 0);
   return concat(call, xs, 0);
 }
 
-Match sequence(Call& call) {
+Status sequence(Call& call) {
   const Kind kind = kind_of(call);
   const bool lstm = kind.op == Op::lstm;
   ValueId x = call.tensor("input");
@@ -103,7 +103,7 @@ Match sequence(Call& call) {
   const int64_t layers = call.integer("num_layers"), directions = call.flag("bidirectional") ? 2 : 1;
   if (call.flag("train") && call.real("dropout") != 0.0 && layers > 1)
     return call.unsupported("dropout between layers gives random results: export the module in eval mode");
-  if (!call.patch.status().ok()) return call.results(std::vector<ValueId>(call.node().outputs.size()));
+  if (!call.ok()) return call.results(std::vector<ValueId>(call.output_count()));
   if (layers < 1 || layers > 1024) return invalid_model(layers, " layers");
   if (call.rank(x) != 3) return invalid_model("input is ", call.type(x), ", expected rank 3");
   if (hx.size() != (lstm ? 2u : 1u)) return invalid_model(hx.size(), " states, expected ", lstm ? 2 : 1);
@@ -135,12 +135,12 @@ Match sequence(Call& call) {
     }
     x = concat(call, ys, 2);
   }
-  if (batch_first && call.patch.status().ok()) x = call.permute(x, {1, 0, 2});
+  if (batch_first && call.ok()) x = call.permute(x, {1, 0, 2});
   if (lstm) return call.results({x, stack(call, last_h), stack(call, last_c)});
   return call.results({x, stack(call, last_h)});
 }
 
-Match cell(Call& call) {
+Status cell(Call& call) {
   const Kind kind = kind_of(call);
   const bool lstm = kind.op == Op::lstm;
   const ValueId x = call.tensor("input");
@@ -148,7 +148,7 @@ Match cell(Call& call) {
   const Weights w{call.tensor("w_ih"), call.tensor("w_hh"), call.optional_tensor("b_ih"),
                   call.optional_tensor("b_hh"), kNoValue};
   if (hx.size() != (lstm ? 2u : 1u)) return invalid_model(hx.size(), " states, expected ", lstm ? 2 : 1);
-  if (!call.patch.status().ok()) return call.results(std::vector<ValueId>(call.node().outputs.size()));
+  if (!call.ok()) return call.results(std::vector<ValueId>(call.output_count()));
   if (call.rank(x) != 2) return invalid_model("input is ", call.type(x), ", expected rank 2");
   const Layer out = run_layer(call, kind, call.unsqueeze(x, 0), hx[0], lstm ? hx[1] : kNoValue, w, false);
   if (lstm) return call.results({out.h, out.c});
@@ -160,14 +160,14 @@ ValueId add_bias(Call& call, ValueId gates, std::string_view name) {
   return b.valid() ? call.op(Op::add, {gates, b}) : gates;
 }
 
-Match fused_lstm_cell(Call& call) {
+Status fused_lstm_cell(Call& call) {
   const ValueId gates = call.op(Op::add, {add_bias(call, call.tensor("input_gates"), "input_bias"),
                                           add_bias(call, call.tensor("hidden_gates"), "hidden_bias")});
   const Layer step = lstm_step(call, gates, call.tensor("cx"));
   return call.results({step.h, step.c, kNoValue});
 }
 
-Match fused_gru_cell(Call& call) {
+Status fused_gru_cell(Call& call) {
   const ValueId x = add_bias(call, call.tensor("input_gates"), "input_bias");
   const ValueId s = add_bias(call, call.tensor("hidden_gates"), "hidden_bias");
   const auto gate = [&](int64_t k) {
@@ -179,7 +179,7 @@ Match fused_gru_cell(Call& call) {
   return call.results({call.op(Op::add, {change, next}), kNoValue});
 }
 
-Match packed(Call& call) {
+Status packed(Call& call) {
   return call.unsupported("packed sequences have data-dependent shapes: feed padded ones");
 }
 

@@ -1,8 +1,8 @@
 // Tensors from numbers: full, arange, linspace, eye, rand and their kin.
 #include <cmath>
 
+#include "sixfold/ops/expr.h"
 #include "sixfold/ops/shape/build.h"
-#include "sixfold/rewrite/expr.h"
 
 namespace sixfold::aten {
 namespace {
@@ -22,12 +22,12 @@ Dims shape_argument(Call& call) {
   return call.attr("size") ? call.dims("size") : call.dims_of(call.tensor("self"));
 }
 
-Match filled(Call& call, Attr value, DType otherwise) {
+Status filled(Call& call, Attr value, DType otherwise) {
   return call.result(full(call, shape_argument(call), std::move(value), dtype_or(call, otherwise)));
 }
-Match zeros(Call& call) { return filled(call, Attr(Dim(0)), DType::f32); }
-Match ones(Call& call) { return filled(call, Attr(Dim(1)), DType::f32); }
-Match full_rule(Call& call) {
+Status zeros(Call& call) { return filled(call, Attr(Dim(0)), DType::f32); }
+Status ones(Call& call) { return filled(call, Attr(Dim(1)), DType::f32); }
+Status full_rule(Call& call) {
   const Attr* value = call.attr("fill_value");
   if (call.is_tensor("fill_value")) {
     const DType dtype = dtype_or(call, call.dtype_of(call.tensor("fill_value")));
@@ -36,13 +36,13 @@ Match full_rule(Call& call) {
   if (!value) return invalid_model("full without a value");
   return filled(call, *value, dtype_of_number(value));
 }
-Match scalar_tensor(Call& call) {
+Status scalar_tensor(Call& call) {
   if (call.is_tensor("s")) return call.result(call.to(call.tensor("s"), dtype_or(call, DType::f32)));
   const Attr* value = call.attr("s");
   return call.result(full(call, {}, value ? *value : Attr(0.0), dtype_or(call, DType::f32)));
 }
 
-Match arange(Call& call) {
+Status arange(Call& call) {
   const Attr start = call.attr("start") ? *call.attr("start") : Attr(Dim(0));
   const Attr step = call.attr("step") ? *call.attr("step") : Attr(Dim(1));
   const Attr end = call.attr("end") ? *call.attr("end") : Attr(Dim(0));
@@ -94,7 +94,7 @@ Expr evenly_spaced(const Expr& start, const Expr& end, int64_t steps) {
 }
 
 // Counts in bins between min and max; both 0: between the least and the largest element.
-Match histc(Call& call) {
+Status histc(Call& call) {
   Expr x(call, flatten(call, call.tensor("self")));
   const DType dtype = x.dtype();
   const int64_t bins = call.integer("bins");
@@ -123,7 +123,7 @@ Match histc(Call& call) {
   return call.result(call.to(call.slice(counts, 0, Dim(0), Dim(bins)), dtype));
 }
 
-Match spaced(Call& call, bool logarithmic) {
+Status spaced(Call& call, bool logarithmic) {
   const auto start = known_number(call, "start"), end = known_number(call, "end");
   const int64_t steps = call.integer("steps");
   const DType dtype = dtype_or(call, DType::f32);
@@ -159,18 +159,18 @@ Match spaced(Call& call, bool logarithmic) {
         values[i] = T(static_cast<Step>(y));
     }
   });
-  return call.result(call.patch.constant(std::move(out)));
+  return call.result(call.constant(std::move(out)));
 }
-Match linspace(Call& call) { return spaced(call, false); }
-Match logspace(Call& call) { return spaced(call, true); }
+Status linspace(Call& call) { return spaced(call, false); }
+Status logspace(Call& call) { return spaced(call, true); }
 
-Match eye(Call& call) {
+Status eye(Call& call) {
   const Dim n = call.dim("n"), m = call.attr("m") ? call.dim("m") : n;
   const ValueId same = call.op(Op::eq, {call.reshape(count_up(call, n), {n, Dim(1)}), count_up(call, m)});
   return call.result(call.to(same, dtype_or(call, DType::f32)));
 }
 
-Match one_hot(Call& call) {
+Status one_hot(Call& call) {
   const ValueId x = call.tensor("self");
   const Dim classes = call.dim("num_classes");
   if (classes == Dim(-1)) return call.unsupported("output shape depends on data: num_classes is not given");
@@ -180,7 +180,7 @@ Match one_hot(Call& call) {
 }
 
 // Columns 1, x, x^2, ..: products from left to right.
-Match vander(Call& call) {
+Status vander(Call& call) {
   ValueId x = call.tensor("x");
   const Shape shape = call.shape(x);
   if (!ok(call)) return stop(call);
@@ -201,17 +201,15 @@ Match vander(Call& call) {
 
 // Every random node has a seed of its own, the same in each compilation.
 ValueId random(Call& call, Op op, const Dims& shape, DType dtype) {
-  return call.op(
-      op, {},
-      {{"shape", shape}, {"dtype", dtype}, {"seed", Dim(static_cast<int64_t>(call.node().id.index) + 1)}});
+  return call.op(op, {}, {{"shape", shape}, {"dtype", dtype}, {"seed", Dim(call.seed())}});
 }
-Match rand(Call& call) {
+Status rand(Call& call) {
   return call.result(random(call, Op::rand, shape_argument(call), dtype_or(call, DType::f32)));
 }
-Match randn(Call& call) {
+Status randn(Call& call) {
   return call.result(random(call, Op::randn, shape_argument(call), dtype_or(call, DType::f32)));
 }
-Match randint(Call& call) {
+Status randint(Call& call) {
   const int64_t low = call.integer_or("low", 0), high = call.integer("high");
   const ValueId unit = random(call, Op::rand, shape_argument(call), DType::f64);
   const ValueId scaled = call.op(Op::mul, {unit, call.scalar(static_cast<double>(high - low), DType::f64)});
@@ -219,9 +217,9 @@ Match randint(Call& call) {
       call.op(Op::add, {call.op(Op::floor, {scaled}), call.scalar(static_cast<double>(low), DType::f64)});
   return call.result(call.to(shifted, dtype_or(call, DType::i64)));
 }
-Match randperm(Call& call) {
+Status randperm(Call& call) {
   const ValueId keys = random(call, Op::rand, {call.dim("n")}, DType::f64);
-  const auto sorted = call.patch.add_all(Op::sort, {keys}, {{"dim", Dim(0)}, {"descending", false}});
+  const auto sorted = call.op_all(Op::sort, {keys}, {{"dim", Dim(0)}, {"descending", false}});
   return call.result(call.to(sorted[1], dtype_or(call, DType::i64)));
 }
 

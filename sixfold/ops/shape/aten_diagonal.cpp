@@ -53,7 +53,7 @@ ValueId take_diagonal(Call& call, ValueId x, int64_t offset, int64_t dim1, int64
   const ValueId y = call.reshape(moved, flat);
   return call.slice(y, call.rank(y) - 1, Dim(d.start), Dim(d.end), d.step);
 }
-Match diagonal(Call& call) {
+Status diagonal(Call& call) {
   return call.result(take_diagonal(call, call.tensor("self"), call.integer("offset"), call.integer("dim1"),
                                    call.integer("dim2")));
 }
@@ -75,21 +75,21 @@ ValueId embed_diagonal(Call& call, ValueId x, int64_t offset, int64_t dim1, int6
   const ValueId filled = call.op(Op::slice_scatter, {zeros, x}, slice_attrs(call.rank(x) - 1, d));
   return call.permute(call.reshape(filled, square), inverse(with_last(call.rank(x) + 1, *first, *second)));
 }
-Match diag_embed(Call& call) {
+Status diag_embed(Call& call) {
   return call.result(embed_diagonal(call, call.tensor("self"), call.integer("offset"), call.integer("dim1"),
                                     call.integer("dim2")));
 }
-Match diag(Call& call) {
+Status diag(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t offset = call.integer("diagonal");
   return call.result(call.rank(x) == 1 ? embed_diagonal(call, x, offset, 0, 1)
                                        : take_diagonal(call, x, offset, 0, 1));
 }
-Match diagflat(Call& call) {
+Status diagflat(Call& call) {
   return call.result(embed_diagonal(call, flatten(call, call.tensor("self")), call.integer("offset"), 0, 1));
 }
 
-Match diagonal_scatter(Call& call) {
+Status diagonal_scatter(Call& call) {
   const ValueId x = call.tensor("self"), src = call.tensor("src");
   const int64_t dim1 = call.axis("dim1", x), dim2 = call.axis("dim2", x), offset = call.integer("offset");
   const Shape shape = call.shape(x);
@@ -110,7 +110,7 @@ Match diagonal_scatter(Call& call) {
 
 // Keeps x where column - row <= diagonal (tril) or >= diagonal (triu). Over numbers the mask folds to a
 // constant.
-Match triangle(Call& call, Op keep) {
+Status triangle(Call& call, Op keep) {
   const ValueId x = call.tensor("self");
   const Dim diagonal = call.dim("diagonal");
   const Dims& dims = call.dims_of(x);
@@ -120,12 +120,12 @@ Match triangle(Call& call, Op keep) {
   const ValueId row = call.reshape(count_up(call, rows), {rows, Dim(1)});
   const ValueId distance = call.op(Op::sub, {count_up(call, columns), row});
   const ValueId mask = call.op(keep, {distance, full(call, {}, Attr(diagonal), DType::i64)});
-  return call.result(where(call, mask, x, call.patch.scalar(int64_t{0}, call.dtype_of(x))));
+  return call.result(where(call, mask, x, call.scalar(int64_t{0}, call.dtype_of(x))));
 }
-Match tril(Call& call) { return triangle(call, Op::le); }
-Match triu(Call& call) { return triangle(call, Op::ge); }
+Status tril(Call& call) { return triangle(call, Op::le); }
+Status triu(Call& call) { return triangle(call, Op::ge); }
 
-Match triangle_indices(Call& call, bool lower) {
+Status triangle_indices(Call& call, bool lower) {
   const int64_t rows = call.integer("row"), columns = call.integer("col"), offset = call.integer("offset");
   if (!ok(call)) return stop(call);
   if (rows < 0 || columns < 0 || rows * columns > (1 << 28))
@@ -140,10 +140,10 @@ Match triangle_indices(Call& call, bool lower) {
   first.insert(first.end(), second.begin(), second.end());
   Tensor out = Tensor::of_ints(first);
   out.shape = {2, count};
-  return call.result(call.to(call.patch.constant(std::move(out)), call.dtype("dtype").value_or(DType::i64)));
+  return call.result(call.to(call.constant(std::move(out)), call.dtype("dtype").value_or(DType::i64)));
 }
-Match tril_indices(Call& call) { return triangle_indices(call, true); }
-Match triu_indices(Call& call) { return triangle_indices(call, false); }
+Status tril_indices(Call& call) { return triangle_indices(call, true); }
+Status triu_indices(Call& call) { return triangle_indices(call, false); }
 
 constexpr AtenRule kRules[] = {
     {"aten.diagonal.default", diagonal},

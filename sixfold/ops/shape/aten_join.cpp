@@ -9,7 +9,7 @@ namespace {
 
 // Concatenation with type promotion. Empty tensors of rank 1 join anything, a rule of old that exporters
 // still use.
-Match cat_values(Call& call, std::vector<ValueId> xs, int64_t axis) {
+Status cat_values(Call& call, std::vector<ValueId> xs, int64_t axis) {
   if (!ok(call)) return stop(call);
   if (xs.empty()) return invalid_model("cat of no tensors");
   DType dtype = DType::none;
@@ -20,9 +20,9 @@ Match cat_values(Call& call, std::vector<ValueId> xs, int64_t axis) {
   if (parts.empty()) return call.result(call.to(xs[0], dtype));
   return call.result(concat(call, parts, call.normalize(axis, parts[0])));
 }
-Match cat_rule(Call& call) { return cat_values(call, call.tensors("tensors"), call.integer("dim")); }
+Status cat_rule(Call& call) { return cat_values(call, call.tensors("tensors"), call.integer("dim")); }
 
-Match stack(Call& call) {
+Status stack(Call& call) {
   std::vector<ValueId> xs = call.tensors("tensors");
   if (xs.empty()) return invalid_model("stack of no tensors");
   auto axis = normalize_axis(call.integer("dim"), call.type(xs[0]).rank() + 1);
@@ -35,13 +35,13 @@ Match stack(Call& call) {
   return call.result(concat(call, xs, *axis));
 }
 template <int64_t kRank>
-Match xstack(Call& call) {  // hstack, vstack, dstack
+Status xstack(Call& call) {  // hstack, vstack, dstack
   std::vector<ValueId> xs = call.tensors("tensors");
   for (ValueId& x : xs) x = at_least(call, x, kRank);
   const int64_t axis = kRank == 1 ? (!xs.empty() && call.rank(xs[0]) == 1 ? 0 : 1) : kRank == 2 ? 0 : 2;
   return cat_values(call, std::move(xs), axis);
 }
-Match column_stack(Call& call) {
+Status column_stack(Call& call) {
   std::vector<ValueId> xs = call.tensors("tensors");
   for (ValueId& x : xs)
     if (call.rank(x) < 2) x = call.reshape(x, {numel(call.dims_of(x)), Dim(1)});
@@ -67,7 +67,7 @@ std::optional<std::vector<int64_t>> padded_positions(int64_t size, int64_t front
 }
 
 // pad lists (before, after) from the last axis; negative entries crop.
-Match pad_by(Call& call, const Dims& pad, const std::string& mode, Attr value) {
+Status pad_by(Call& call, const Dims& pad, const std::string& mode, Attr value) {
   ValueId x = call.tensor("self");
   const int64_t rank = call.rank(x);
   if (!ok(call)) return stop(call);
@@ -105,41 +105,41 @@ Attr number_or_zero(Call& call, std::string_view name) {
   const Attr* a = call.attr(name);
   return a && !std::holds_alternative<std::monostate>(*a) ? *a : Attr(0.0);
 }
-Match constant_pad(Call& call) {
+Status constant_pad(Call& call) {
   return pad_by(call, call.dims("pad"), "constant", number_or_zero(call, "value"));
 }
-Match pad_rule(Call& call) {
+Status pad_rule(Call& call) {
   return pad_by(call, call.dims("pad"), call.text("mode"), number_or_zero(call, "value"));
 }
-Match pad_enum(Call& call) {
+Status pad_enum(Call& call) {
   static constexpr const char* kModes[] = {"constant", "reflect", "replicate", "circular"};
   const int64_t mode = call.integer("mode");
   if (mode < 0 || mode > 3) return invalid_model("padding mode ", mode);
   return pad_by(call, call.dims("pad"), kModes[mode], number_or_zero(call, "value"));
 }
-Match pad_circular(Call& call) { return pad_by(call, call.dims("pad"), "circular", Attr(0.0)); }
-Match reflection_pad(Call& call) { return pad_by(call, call.dims("padding"), "reflect", Attr(0.0)); }
-Match replication_pad(Call& call) { return pad_by(call, call.dims("padding"), "replicate", Attr(0.0)); }
+Status pad_circular(Call& call) { return pad_by(call, call.dims("pad"), "circular", Attr(0.0)); }
+Status reflection_pad(Call& call) { return pad_by(call, call.dims("padding"), "reflect", Attr(0.0)); }
+Status replication_pad(Call& call) { return pad_by(call, call.dims("padding"), "replicate", Attr(0.0)); }
 
-Match flip_axes(Call& call, ValueId x, const Shape& axes) {
+Status flip_axes(Call& call, ValueId x, const Shape& axes) {
   if (!ok(call) || axes.empty() || call.rank(x) == 0) return call.result(x);
   return call.result(call.op(Op::flip, {x}, {{"dims", to_dims(axes)}}));
 }
-Match flip(Call& call) {
+Status flip(Call& call) {
   const ValueId x = call.tensor("self");
   Shape axes = call.ints("dims");
   for (int64_t& a : axes) a = call.normalize(a, x);
   return flip_axes(call, x, axes);
 }
-Match flipud(Call& call) { return flip_axes(call, call.tensor("self"), {0}); }
-Match fliplr(Call& call) {
+Status flipud(Call& call) { return flip_axes(call, call.tensor("self"), {0}); }
+Status fliplr(Call& call) {
   const ValueId x = call.tensor("self");
   if (call.rank(x) < 2) return invalid_model("fliplr of ", call.type(x));
   return flip_axes(call, x, {1});
 }
 
 // k quarter turns from axis a to axis b: flips and a transpose.
-Match rot90(Call& call) {
+Status rot90(Call& call) {
   ValueId x = call.tensor("self");
   Shape axes = call.ints("dims");
   for (int64_t& a : axes) a = call.normalize(a, x);
@@ -164,7 +164,7 @@ ValueId roll_axis(Call& call, ValueId x, int64_t axis, int64_t shift) {
       shift > 0 ? size - Dim(shift) : Dim(-shift);  // over a symbol: the shift is shorter than the axis
   return concat(call, {call.slice(x, axis, cut, size), call.slice(x, axis, Dim(0), cut)}, axis);
 }
-Match roll(Call& call) {
+Status roll(Call& call) {
   const ValueId self = call.tensor("self");
   const Shape shifts = call.ints("shifts");
   Shape axes = call.ints("dims");
@@ -180,7 +180,7 @@ Match roll(Call& call) {
   return call.result(x);
 }
 
-Match repeat_by(Call& call, Dims repeats) {
+Status repeat_by(Call& call, Dims repeats) {
   ValueId x = call.tensor("self");
   Dims shape = call.dims_of(x);
   if (!ok(call)) return stop(call);
@@ -191,15 +191,15 @@ Match repeat_by(Call& call, Dims repeats) {
     return call.result(x);
   return call.result(call.op(Op::repeat, {x}, {{"repeats", repeats}}));
 }
-Match repeat(Call& call) { return repeat_by(call, call.dims("repeats")); }
-Match tile(Call& call) {
+Status repeat(Call& call) { return repeat_by(call, call.dims("repeats")); }
+Status tile(Call& call) {
   Dims repeats = call.dims("dims");
   const size_t rank = call.type(call.tensor("self")).rank();
   if (repeats.size() < rank) repeats.insert(repeats.begin(), rank - repeats.size(), Dim(1));
   return repeat_by(call, repeats);
 }
 
-Match repeat_interleave_int(Call& call) {
+Status repeat_interleave_int(Call& call) {
   ValueId x = call.tensor("self");
   const Dim repeats = call.dim("repeats");
   const bool flat = call.is_none("dim");
@@ -232,7 +232,7 @@ std::optional<std::vector<int64_t>> repeated_positions(Call& call, int64_t lengt
   }
   return positions;
 }
-Match repeat_interleave_tensor(Call& call) {
+Status repeat_interleave_tensor(Call& call) {
   ValueId x = call.tensor("self");
   const bool flat = call.is_none("dim");
   const int64_t axis = flat ? 0 : call.axis("dim", x);
@@ -254,7 +254,7 @@ Match repeat_interleave_tensor(Call& call) {
       call.op(Op::searchsorted, {ends, count_up(call, out[static_cast<size_t>(axis)])}, {{"right", true}});
   return call.result(index_select(call, x, axis, from));
 }
-Match repeat_interleave_positions(Call& call) {
+Status repeat_interleave_positions(Call& call) {
   const auto positions = repeated_positions(call, -1);
   if (!positions) return call.unsupported("output shape depends on data: the repeats are not constant");
   return call.result(call.to(integers(call, *positions), call.dtype_of(call.tensor("repeats"))));
@@ -273,11 +273,11 @@ std::vector<ValueId> grid(Call& call, const std::vector<ValueId>& xs, bool xy) {
   }
   return out;
 }
-Match meshgrid(Call& call) { return call.results(grid(call, call.tensors("tensors"), /*xy=*/false)); }
-Match meshgrid_indexing(Call& call) {
+Status meshgrid(Call& call) { return call.results(grid(call, call.tensors("tensors"), /*xy=*/false)); }
+Status meshgrid_indexing(Call& call) {
   return call.results(grid(call, call.tensors("tensors"), call.text("indexing") == "xy"));
 }
-Match cartesian_prod(Call& call) {
+Status cartesian_prod(Call& call) {
   const std::vector<ValueId> xs = call.tensors("tensors");
   if (xs.size() == 1) return call.result(xs[0]);
   std::vector<ValueId> columns;
@@ -286,7 +286,7 @@ Match cartesian_prod(Call& call) {
   return cat_values(call, columns, 1);
 }
 
-Match block_diag(Call& call) {
+Status block_diag(Call& call) {
   std::vector<ValueId> rows;
   Dim width(0), left(0);
   std::vector<ValueId> xs = call.tensors("tensors");
@@ -309,7 +309,7 @@ Match block_diag(Call& call) {
   return cat_values(call, rows, 0);
 }
 
-Match pad_sequence(Call& call) {
+Status pad_sequence(Call& call) {
   std::vector<ValueId> xs = call.tensors("sequences");
   const bool left = call.text("padding_side") == "left";
   int64_t longest = 0;
@@ -330,7 +330,7 @@ Match pad_sequence(Call& call) {
   return cat_values(call, xs, call.flag("batch_first") ? 0 : 1);
 }
 
-Match combinations(Call& call) {
+Status combinations(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t r = call.integer("r");
   const bool repeats = call.flag("with_replacement");

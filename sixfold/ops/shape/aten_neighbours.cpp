@@ -1,6 +1,6 @@
 // Sums and differences of neighbours: slices of a tensor against each other.
+#include "sixfold/ops/expr.h"
 #include "sixfold/ops/shape/build.h"
-#include "sixfold/rewrite/expr.h"
 
 namespace sixfold::aten {
 namespace {
@@ -13,7 +13,7 @@ Expr right(const Expr& x, int64_t axis) {
   return {x.call(), x.call().slice(x, axis, Dim(1), extent(x.call(), x, axis))};
 }
 
-Match diff(Call& call) {
+Status diff(Call& call) {
   const ValueId self = call.tensor("self");
   const int64_t axis = call.axis("dim", self), n = call.integer("n");
   if (!ok(call)) return stop(call);
@@ -28,7 +28,7 @@ Match diff(Call& call) {
 }
 
 // out[i] = a[i+1] * b[i+2] - a[i+2] * b[i+1], indices modulo 3
-Match cross_along(Call& call, ValueId x, ValueId y, int64_t axis) {
+Status cross_along(Call& call, ValueId x, ValueId y, int64_t axis) {
   const DType dtype = result_type(call, {"self", "other"});
   if (!ok(call)) return stop(call);
   if (extent(call, x, axis).value_or(3) != 3)
@@ -40,7 +40,7 @@ Match cross_along(Call& call, ValueId x, ValueId y, int64_t axis) {
   };
   return call.result(turned(x, true) * turned(y, false) - turned(x, false) * turned(y, true));
 }
-Match cross(Call& call) {
+Status cross(Call& call) {
   const ValueId x = call.tensor("self"), y = call.tensor("other");
   int64_t axis = 0;
   if (!call.is_none("dim"))
@@ -66,12 +66,12 @@ Expr trapezoids(Call& call, int64_t axis) {
   }
   return sums * (right(x, axis) - left(x, axis));
 }
-Match trapezoid(Call& call) {
+Status trapezoid(Call& call) {
   const int64_t axis = call.axis("dim", call.tensor("y"));
   if (!ok(call)) return stop(call);
   return call.result(sum(trapezoids(call, axis), {axis}) / 2.0);
 }
-Match cumulative_trapezoid(Call& call) {
+Status cumulative_trapezoid(Call& call) {
   const int64_t axis = call.axis("dim", call.tensor("y"));
   if (!ok(call)) return stop(call);
   return call.result(trapezoids(call, axis).apply(Op::cumsum, {{"dim", Dim(axis)}}) / 2.0);

@@ -30,7 +30,7 @@ Bounds slice_bounds(Call& call, ValueId x, int64_t axis) {
 
 namespace {
 
-Match slice(Call& call) {
+Status slice(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t axis = call.axis("dim", x);
   if (!ok(call)) return stop(call);
@@ -49,7 +49,7 @@ Match slice(Call& call) {
   return call.result(call.slice(x, axis, b.start, b.end, b.step));
 }
 
-Match select(Call& call) {
+Status select(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t axis = call.axis("dim", x);
   Dim index = call.dim("index");
@@ -65,7 +65,7 @@ Match select(Call& call) {
   return call.result(call.reshape(call.slice(x, axis, index, index + Dim(1)), shape));
 }
 
-Match narrow(Call& call) {
+Status narrow(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t axis = call.axis("dim", x);
   Dim start = call.dim("start");
@@ -75,7 +75,7 @@ Match narrow(Call& call) {
   return call.result(call.slice(x, axis, start, start + length));
 }
 // The start is data: an index of length elements, which the kernel checks.
-Match narrow_tensor(Call& call) {
+Status narrow_tensor(Call& call) {
   const ValueId x = call.tensor("self"), start = call.tensor("start");
   const int64_t axis = call.axis("dim", x);
   const Dim length = call.dim("length");
@@ -85,7 +85,7 @@ Match narrow_tensor(Call& call) {
 }
 
 // Consecutive parts of x; their sizes must add up to the extent.
-Match split_into(Call& call, ValueId x, int64_t axis, const Dims& sizes) {
+Status split_into(Call& call, ValueId x, int64_t axis, const Dims& sizes) {
   if (!ok(call)) return stop(call);
   std::vector<ValueId> parts;
   Dim start(0);
@@ -102,24 +102,24 @@ Match split_into(Call& call, ValueId x, int64_t axis, const Dims& sizes) {
 
 // As many parts as the call has outputs; the last takes what is left.
 Dims equal_parts(const Call& call, const Dim& part, const Dim& total) {
-  const size_t count = call.node().outputs.size();
+  const size_t count = call.output_count();
   Dims sizes(count, part);
   if (count > 0) sizes.back() = total - part * Dim(static_cast<int64_t>(count) - 1);
   return sizes;
 }
 
-Match split(Call& call) {
+Status split(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t axis = call.axis("dim", x);
   const Dim part = call.dim("split_size"), size = extent(call, x, axis);
   return split_into(call, x, axis, equal_parts(call, part, size));
 }
-Match split_sizes(Call& call) {
+Status split_sizes(Call& call) {
   const ValueId x = call.tensor("self");
   return split_into(call, x, call.axis("dim", x),
                     call.dims(call.attr("split_sizes") ? "split_sizes" : "split_size"));
 }
-Match chunk(Call& call) {
+Status chunk(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t axis = call.axis("dim", x), chunks = call.integer("chunks");
   const Dim size = extent(call, x, axis);
@@ -128,7 +128,7 @@ Match chunk(Call& call) {
   return split_into(call, x, axis, equal_parts(call, part, size));
 }
 
-Match split_at(Call& call, ValueId x, int64_t axis, const Shape& indices) {
+Status split_at(Call& call, ValueId x, int64_t axis, const Shape& indices) {
   if (!ok(call)) return stop(call);
   const Dim size = extent(call, x, axis);
   if (!size.is_static()) return call.unsupported("it needs a static extent");
@@ -144,11 +144,11 @@ Match split_at(Call& call, ValueId x, int64_t axis, const Shape& indices) {
   }
   return call.results(parts);
 }
-Match split_sections(Call& call, ValueId x, int64_t axis, int64_t sections, bool exact) {
+Status split_sections(Call& call, ValueId x, int64_t axis, int64_t sections, bool exact) {
   if (!ok(call)) return stop(call);
   const Dim size = extent(call, x, axis);
   if (!size.is_static()) return call.unsupported("it needs a static extent");
-  if (sections < 1 || static_cast<size_t>(sections) != call.node().outputs.size() ||
+  if (sections < 1 || static_cast<size_t>(sections) != call.output_count() ||
       (exact && size.value() % sections != 0))
     return invalid_model("split of an axis of ", size, " into ", sections, " sections");
   Dims sizes;
@@ -156,15 +156,15 @@ Match split_sections(Call& call, ValueId x, int64_t axis, int64_t sections, bool
     sizes.push_back(Dim(size.value() / sections + (i < size.value() % sections)));
   return split_into(call, x, axis, sizes);
 }
-Match tensor_split_sections(Call& call) {
+Status tensor_split_sections(Call& call) {
   const ValueId x = call.tensor("self");
   return split_sections(call, x, call.axis("dim", x), call.integer("sections"), /*exact=*/false);
 }
-Match tensor_split_indices(Call& call) {
+Status tensor_split_indices(Call& call) {
   const ValueId x = call.tensor("self");
   return split_at(call, x, call.axis("dim", x), call.ints("indices"));
 }
-Match tensor_split_tensor(Call& call) {
+Status tensor_split_tensor(Call& call) {
   const ValueId x = call.tensor("self");
   const auto where = call.known(call.tensor("tensor_indices_or_sections"));
   if (!where) return call.unsupported("output shape depends on data");
@@ -178,20 +178,20 @@ int64_t split_axis(Call& call, ValueId x, int64_t axis) {
   return axis == 1 && call.rank(x) == 1 ? 0 : call.normalize(axis, x);
 }
 template <int64_t kAxis>
-Match xsplit(Call& call) {
+Status xsplit(Call& call) {
   const ValueId x = call.tensor("self");
   return split_sections(call, x, split_axis(call, x, kAxis), call.integer("sections"), /*exact=*/true);
 }
 template <int64_t kAxis>
-Match xsplit_at(Call& call) {
+Status xsplit_at(Call& call) {
   const ValueId x = call.tensor("self");
   return split_at(call, x, split_axis(call, x, kAxis), call.ints("indices"));
 }
 
-Match unbind(Call& call) {
+Status unbind(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t axis = call.axis("dim", x);
-  const auto count = static_cast<int64_t>(call.node().outputs.size());
+  const auto count = static_cast<int64_t>(call.output_count());
   if (!ok(call)) return stop(call);
   if (extent(call, x, axis).value_or(count) != count || call.rank(x) == 0)
     return invalid_model("unbind of ", call.type(x), " along ", axis, " into ", count, " tensors");
@@ -204,7 +204,7 @@ Match unbind(Call& call) {
 }
 
 // Windows of size elements every step along an axis; the window becomes the last axis.
-Match unfold(Call& call) {
+Status unfold(Call& call) {
   const ValueId self = call.tensor("self");
   const ValueId x = at_least(call, self, 1);
   const int64_t axis = call.axis("dimension", self), size = call.integer("size"), step = call.integer("step");
@@ -232,17 +232,20 @@ bool storage_positions(Call& call, ValueId x, std::vector<int64_t>& positions) {
   const int64_t offset = call.integer_or("storage_offset", 0);
   const int64_t count = numel(call.shape(x));
   if (!ok(call)) return false;
-  if (const Tensor* t = call.patch.constant_data(x); t && !t->is_contiguous()) {
+  if (const Tensor* t = call.constant_data(x); t && !t->is_contiguous()) {
     call.fail(Code::Unsupported, "the storage of its operand is not its elements in order");
     return false;
   }
-  for (const Node* n = call.graph().producer(x); n; n = call.graph().producer(n->input(0))) {
-    if (n->op == Op::permute || n->op == Op::slice || n->op == Op::expand) {
-      call.fail(Code::Unsupported, "its operand is a view (", n->op,
+  for (ValueId v = x;;) {
+    const auto made = call.source(v);
+    if (!made) break;
+    if (made->op == Op::permute || made->op == Op::slice || made->op == Op::expand) {
+      call.fail(Code::Unsupported, "its operand is a view (", made->op,
                 "), whose storage is not its elements in order");
       return false;
     }
-    if (n->op != Op::reshape || n->inputs.empty()) break;
+    if (made->op != Op::reshape || made->inputs.empty()) break;
+    v = made->inputs[0];
   }
   if (size.size() != stride.size() || offset < 0) {
     call.fail(Code::InvalidModel, "as_strided of sizes ", size, " and strides ", stride, " from ", offset);
@@ -270,7 +273,7 @@ bool storage_positions(Call& call, ValueId x, std::vector<int64_t>& positions) {
   return true;
 }
 
-Match as_strided(Call& call) {
+Status as_strided(Call& call) {
   const ValueId x = call.tensor("self");
   std::vector<int64_t> positions;
   if (!storage_positions(call, x, positions)) return stop(call);
@@ -281,7 +284,7 @@ Match as_strided(Call& call) {
   return call.result(call.reshape(flat, to_dims(call.ints("size"))));
 }
 
-Match as_strided_scatter(Call& call) {
+Status as_strided_scatter(Call& call) {
   const ValueId x = call.tensor("self"), src = call.tensor("src");
   std::vector<int64_t> positions;
   if (!storage_positions(call, x, positions)) return stop(call);

@@ -7,7 +7,7 @@
 namespace sixfold::aten {
 namespace {
 
-Match same(Call& call) { return call.result(call.tensor("self")); }
+Status same(Call& call) { return call.result(call.tensor("self")); }
 
 // Sizes with at most one -1 replaced so that `total` elements fit; `guess` is the file's word for that
 // extent.
@@ -34,7 +34,7 @@ Dims resolve_sizes(Call& call, Dims sizes, const Dim& total, const Dim& guess) {
   return sizes;
 }
 
-Match view_to(Call& call, std::string_view argument) {
+Status view_to(Call& call, std::string_view argument) {
   const ValueId x = call.tensor("self");
   const Dims sizes = call.dims(argument);
   Dim guess(0);
@@ -43,20 +43,20 @@ Match view_to(Call& call, std::string_view argument) {
     if (sizes[i] == Dim(-1)) guess = out[i];
   return call.result(call.reshape(x, resolve_sizes(call, sizes, numel(call.dims_of(x)), guess)));
 }
-Match view(Call& call) { return view_to(call, "size"); }
-Match reshape(Call& call) { return view_to(call, "shape"); }
-Match view_as(Call& call) {
+Status view(Call& call) { return view_to(call, "size"); }
+Status reshape(Call& call) { return view_to(call, "shape"); }
+Status view_as(Call& call) {
   return call.result(call.reshape(call.tensor("self"), call.dims_of(call.tensor("other"))));
 }
 
-Match view_dtype(Call& call) {
+Status view_dtype(Call& call) {
   const ValueId x = call.tensor("self");
   if (call.dtype("dtype") != call.dtype_of(x))
     return call.unsupported("it reads the bits of one dtype as another");
   return call.result(x);
 }
 
-Match flatten(Call& call) {
+Status flatten(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t start = call.axis("start_dim", x), end = call.axis("end_dim", x);
   const Dims& dims = call.dims_of(x);
@@ -69,10 +69,10 @@ Match flatten(Call& call) {
   return call.result(call.reshape(x, shape));
 }
 
-Match ravel(Call& call) { return call.result(aten::flatten(call, call.tensor("self"))); }
+Status ravel(Call& call) { return call.result(aten::flatten(call, call.tensor("self"))); }
 
 // Sums away what broadcasting to the size would repeat.
-Match sum_to_size(Call& call) {
+Status sum_to_size(Call& call) {
   ValueId x = call.tensor("self");
   const Dims size = call.dims("size"), dims = call.dims_of(x);
   if (size.size() > dims.size()) return invalid_model("sum_to_size of ", dims, " to ", size);
@@ -81,12 +81,12 @@ Match sum_to_size(Call& call) {
   for (size_t i = 0; i < dims.size(); ++i)
     if (i < lead || (size[i - lead] == Dim(1) && !(dims[i] == Dim(1))))
       axes.push_back(Dim(static_cast<int64_t>(i)));
-  x = call.to(x, call.graph().dtype(call.node().outputs[0]));  // sums of bools and small integers are i64
+  x = call.to(x, call.output_type().dtype);  // sums of bools and small integers are i64
   if (!axes.empty()) x = call.op(Op::sum, {x}, {{"dims", axes}, {"keepdim", true}});
   return call.result(call.reshape(x, size));
 }
 
-Match unflatten(Call& call) {
+Status unflatten(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t axis = call.axis("dim", x);
   Dims sizes = call.dims("sizes");
@@ -104,7 +104,7 @@ Match unflatten(Call& call) {
   return call.result(call.reshape(x, shape));
 }
 
-Match squeeze_axes(Call& call, const Shape& axes) {
+Status squeeze_axes(Call& call, const Shape& axes) {
   const ValueId x = call.tensor("self");
   if (!ok(call)) return stop(call);
   const Dims& dims = call.dims_of(x);
@@ -115,19 +115,19 @@ Match squeeze_axes(Call& call, const Shape& axes) {
   }
   return call.result(call.reshape(x, shape));
 }
-Match squeeze(Call& call) {
+Status squeeze(Call& call) {
   Shape all(call.type(call.tensor("self")).rank());
   std::iota(all.begin(), all.end(), 0);
   return squeeze_axes(call, all);
 }
-Match squeeze_dim(Call& call) { return squeeze_axes(call, {call.axis("dim", call.tensor("self"))}); }
-Match squeeze_dims(Call& call) {
+Status squeeze_dim(Call& call) { return squeeze_axes(call, {call.axis("dim", call.tensor("self"))}); }
+Status squeeze_dims(Call& call) {
   Shape axes = call.ints("dim");
   for (int64_t& a : axes) a = call.normalize(a, call.tensor("self"));
   return squeeze_axes(call, axes);
 }
 
-Match unsqueeze(Call& call) {
+Status unsqueeze(Call& call) {
   const ValueId x = call.tensor("self");
   auto axis = normalize_axis(call.integer("dim"), call.type(x).rank() + 1);
   if (!axis.ok()) return axis.take_error();
@@ -135,7 +135,7 @@ Match unsqueeze(Call& call) {
   return call.result(call.unsqueeze(x, *axis));
 }
 
-Match expand_to(Call& call, Dims shape) {
+Status expand_to(Call& call, Dims shape) {
   const ValueId x = call.tensor("self");
   const Dims& dims = call.dims_of(x);
   if (shape.size() < dims.size()) return invalid_model("expand from ", dims, " to ", shape);
@@ -145,10 +145,10 @@ Match expand_to(Call& call, Dims shape) {
   }
   return call.result(expand(call, x, shape));
 }
-Match expand_rule(Call& call) { return expand_to(call, call.dims("size")); }
-Match expand_as(Call& call) { return expand_to(call, call.dims_of(call.tensor("other"))); }
+Status expand_rule(Call& call) { return expand_to(call, call.dims("size")); }
+Status expand_as(Call& call) { return expand_to(call, call.dims_of(call.tensor("other"))); }
 
-Match permute(Call& call) {
+Status permute(Call& call) {
   const ValueId x = call.tensor("self");
   Shape dims = call.ints("dims");
   for (int64_t& d : dims) d = call.normalize(d, x);
@@ -156,7 +156,7 @@ Match permute(Call& call) {
   return call.result(dims.empty() ? x : call.permute(x, dims));
 }
 
-Match swap(Call& call, int64_t a, int64_t b) {
+Status swap(Call& call, int64_t a, int64_t b) {
   const ValueId x = call.tensor("self");
   a = call.normalize(a, x);
   b = call.normalize(b, x);
@@ -166,18 +166,18 @@ Match swap(Call& call, int64_t a, int64_t b) {
   std::swap(dims[static_cast<size_t>(a)], dims[static_cast<size_t>(b)]);
   return call.result(call.permute(x, dims));
 }
-Match transpose(Call& call) { return swap(call, call.integer("dim0"), call.integer("dim1")); }
-Match swapaxes(Call& call) { return swap(call, call.integer("axis0"), call.integer("axis1")); }
-Match matrix_transpose(Call& call) {
+Status transpose(Call& call) { return swap(call, call.integer("dim0"), call.integer("dim1")); }
+Status swapaxes(Call& call) { return swap(call, call.integer("axis0"), call.integer("axis1")); }
+Status matrix_transpose(Call& call) {
   return call.rank(call.tensor("self")) < 2 ? same(call) : swap(call, -2, -1);
 }
-Match reverse_axes(Call& call) {
+Status reverse_axes(Call& call) {
   Shape dims(call.type(call.tensor("self")).rank());
   std::iota(dims.rbegin(), dims.rend(), 0);
   return call.result(call.permute(call.tensor("self"), dims));
 }
 
-Match movedim(Call& call) {
+Status movedim(Call& call) {
   const ValueId x = call.tensor("self");
   Shape from = call.ints("source"), to = call.ints("destination");
   for (int64_t& a : from) a = call.normalize(a, x);
@@ -195,21 +195,20 @@ Match movedim(Call& call) {
 }
 
 template <int64_t kRank>
-Match atleast(Call& call) {
+Status atleast(Call& call) {
   return call.result(at_least(call, call.tensor("self"), kRank));
 }
 template <int64_t kRank>
-Match atleast_each(Call& call) {
+Status atleast_each(Call& call) {
   std::vector<ValueId> out;
   for (const ValueId x : call.tensors("tensors")) out.push_back(at_least(call, x, kRank));
   return call.results(out);
 }
 
-Match broadcast_tensors(Call& call) {
+Status broadcast_tensors(Call& call) {
   const std::vector<ValueId> xs = call.tensors("tensors");
   std::vector<ValueId> out;
-  if (xs.size() != call.node().outputs.size())
-    return invalid_model("broadcast_tensors of ", xs.size(), " tensors");
+  if (xs.size() != call.output_count()) return invalid_model("broadcast_tensors of ", xs.size(), " tensors");
   for (size_t i = 0; i < xs.size(); ++i) out.push_back(expand(call, xs[i], expected(call, i)));
   return call.results(out);
 }

@@ -3,19 +3,17 @@
 
 #include <vector>
 
-#include "sixfold/rewrite/call.h"
+#include "sixfold/ops/call.h"
 
 namespace sixfold::aten {
 
 // Every getter of Call records its error; a rule that indexes by what it read looks here first.
-inline bool ok(const Call& call) { return call.patch.status().ok(); }
-inline Match stop(Call& call) { return call.results({}); }
+inline bool ok(const Call& call) { return call.ok(); }
+inline Status stop(Call& call) { return call.results({}); }
 
 // What the file says of output i. Decides only what the arguments leave open: extents over symbols, whose
 // relations are in guards that we do not solve.
-inline const Dims& expected(const Call& call, size_t i = 0) {
-  return call.graph().dims(call.node().outputs[i]);
-}
+inline const Dims& expected(const Call& call, size_t i = 0) { return call.output_type(i).dims; }
 
 inline Dim extent(const Call& call, ValueId x, int64_t axis) {
   const Dims& dims = call.dims_of(x);
@@ -29,7 +27,7 @@ inline ValueId count_up(Call& call, const Dim& length, DType dtype = DType::i64)
   return call.op(Op::arange, {}, {{"start", Dim(0)}, {"step", Dim(1)}, {"length", length}, {"dtype", dtype}});
 }
 inline ValueId integers(Call& call, const std::vector<int64_t>& values) {
-  return call.patch.constant(Tensor::of_ints(values));
+  return call.constant(Tensor::of_ints(values));
 }
 
 inline ValueId flatten(Call& call, ValueId x) { return call.reshape(x, {numel(call.dims_of(x))}); }

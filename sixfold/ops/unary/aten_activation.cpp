@@ -4,52 +4,52 @@ namespace sixfold::aten {
 namespace {
 
 template <Op op>
-Match activation(Call& call) {
+Status activation(Call& call) {
   return call.result(call.op(op, {call.tensor("self")}));
 }
 
 // torch computes the sigmoid of integers in float, the other activations not at all.
-Match sigmoid(Call& call) { return call.result(call.op(Op::sigmoid, {float_operand(call, "self")})); }
-Match tanh(Call& call) { return call.result(call.op(Op::tanh, {float_operand(call, "self")})); }
+Status sigmoid(Call& call) { return call.result(call.op(Op::sigmoid, {float_operand(call, "self")})); }
+Status tanh(Call& call) { return call.result(call.op(Op::tanh, {float_operand(call, "self")})); }
 
-Match gelu(Call& call) {
+Status gelu(Call& call) {
   const std::string approximate = call.text("approximate");
   if (approximate != "none" && approximate != "tanh")
     return call.unsupported("gelu approximates by none or tanh only");
   return call.result(call.op(Op::gelu, {call.tensor("self")}, {{"approximate", approximate}}));
 }
 
-Match elu_with(Call& call, double alpha, double scale, double input_scale) {
+Status elu_with(Call& call, double alpha, double scale, double input_scale) {
   return call.result(call.op(Op::elu, {call.tensor("self")},
                              {{"alpha", alpha}, {"scale", scale}, {"input_scale", input_scale}}));
 }
-Match elu(Call& call) {
+Status elu(Call& call) {
   return elu_with(call, call.real("alpha"), call.real("scale"), call.real("input_scale"));
 }
-Match selu(Call& call) {
+Status selu(Call& call) {
   return elu_with(call, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
 }
-Match celu(Call& call) { return elu_with(call, call.real("alpha"), 1, 1 / call.real("alpha")); }
+Status celu(Call& call) { return elu_with(call, call.real("alpha"), 1, 1 / call.real("alpha")); }
 
-Match leaky(Call& call, double slope) {
+Status leaky(Call& call, double slope) {
   return call.result(call.op(Op::leaky_relu, {call.tensor("self")}, {{"slope", slope}}));
 }
-Match leaky_relu(Call& call) { return leaky(call, call.real("negative_slope")); }
+Status leaky_relu(Call& call) { return leaky(call, call.real("negative_slope")); }
 
 // Evaluation uses the middle slope; training draws one per element.
-Match rrelu(Call& call) {
+Status rrelu(Call& call) {
   if (call.flag("training")) return call.unsupported("rrelu in training is random");
   return leaky(call, (call.real("lower") + call.real("upper")) / 2);
 }
-Match rrelu_with_noise(Call& call) {
+Status rrelu_with_noise(Call& call) {
   if (call.flag("training")) return call.unsupported("rrelu in training is random");
   const double slope = (call.real("lower") + call.real("upper")) / 2;
   const ValueId y = call.op(Op::leaky_relu, {call.tensor("self")}, {{"slope", slope}});
-  if (call.node().outputs.size() == 1) return call.result(y);
+  if (call.output_count() == 1) return call.result(y);
   return call.results({y, call.tensor("noise")});
 }
 
-Match softplus(Call& call) {
+Status softplus(Call& call) {
   return call.result(Formula{call}.softplus(call.tensor("self"), call.real("beta"), call.real("threshold")));
 }
 
@@ -58,18 +58,18 @@ ValueId log_sigmoid_of(Call& call) {
   Formula f{call};
   return f.un(Op::neg, f.softplus(f.un(Op::neg, call.tensor("self")), 1, 40));
 }
-Match log_sigmoid(Call& call) { return call.result(log_sigmoid_of(call)); }
-Match log_sigmoid_forward(Call& call) { return call.results({log_sigmoid_of(call), kNoValue}); }
+Status log_sigmoid(Call& call) { return call.result(log_sigmoid_of(call)); }
+Status log_sigmoid_forward(Call& call) { return call.results({log_sigmoid_of(call), kNoValue}); }
 
 // The result has the dtype of all: an integer tensor clamped by a float becomes float.
-Match clamp_by(Call& call, const char* low, const char* high) {
+Status clamp_by(Call& call, const char* low, const char* high) {
   const DType dtype = result_type(call, {"self", low, high});
   const ValueId x = operand(call, "self", dtype);
   return call.result(Formula{call}.clamp(x, number(call, low, dtype), number(call, high, dtype)));
 }
-Match clamp(Call& call) { return clamp_by(call, "min", "max"); }
+Status clamp(Call& call) { return clamp_by(call, "min", "max"); }
 
-Match clamp_tensor(Call& call) {
+Status clamp_tensor(Call& call) {
   const DType dtype = result_type(call, {"self", "min", "max"});
   ValueId x = operand(call, "self", dtype);
   if (!call.is_none("min")) x = call.op(Op::maximum, {x, operand(call, "min", dtype)});
@@ -78,12 +78,12 @@ Match clamp_tensor(Call& call) {
 }
 
 // Unlike clamp, hardtanh keeps the operand's dtype.
-Match hardtanh(Call& call) {
+Status hardtanh(Call& call) {
   const ValueId x = call.tensor("self");
   const DType dtype = call.dtype_of(x);
   return call.result(Formula{call}.clamp(x, number(call, "min_val", dtype), number(call, "max_val", dtype)));
 }
-Match relu6(Call& call) {
+Status relu6(Call& call) {
   const ValueId x = call.tensor("self");
   const bool real = is_float(call.dtype_of(x));
   return call.result(
@@ -91,7 +91,7 @@ Match relu6(Call& call) {
 }
 
 // x where x > threshold (or NaN), else value
-Match threshold(Call& call) {
+Status threshold(Call& call) {
   const ValueId x = call.tensor("self");
   const DType dtype = call.dtype_of(x);
   const ValueId below = call.op(Op::le, {x, operand(call, "threshold", dtype)});
@@ -99,23 +99,23 @@ Match threshold(Call& call) {
 }
 
 // x - clamp(x, -lambda, lambda)
-Match softshrink(Call& call) {
+Status softshrink(Call& call) {
   Formula f{call};
   const ValueId x = call.tensor("self");
   const double lambda = call.real("lambd");
   return call.result(f.sub(x, f.clamp(x, -lambda, lambda)));
 }
-Match hardshrink(Call& call) {
+Status hardshrink(Call& call) {
   Formula f{call};
   const ValueId x = call.tensor("self");
   return call.result(f.where(f.cmp(Op::le, f.un(Op::abs, x), call.real("lambd")), f.num(0, x), x));
 }
 
 // a sigmoid(b), a and b the halves of x along dim
-Match glu(Call& call) {
+Status glu(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t dim = call.axis("dim", x);
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   if (call.rank(x) == 0) return call.unsupported("glu of a tensor without axes");
   const Dim extent = call.dims_of(x)[static_cast<size_t>(dim)];
   const Dim half = floordiv(extent, Dim(2));
@@ -128,19 +128,19 @@ Match glu(Call& call) {
 }
 
 // x where positive, else weight * x; the weight stands for axis 1.
-Match prelu(Call& call) {
+Status prelu(Call& call) {
   const ValueId x = call.tensor("self");
   ValueId weight = call.tensor("weight");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   Dim count = numel(call.dims_of(weight));
   weight = call.reshape(weight, {count});
   return call.result(call.op(Op::prelu, {x, weight}));
 }
 // The weight already has x's rank. Where only axis 1 of it is longer than 1 this is prelu.
-Match prelu_kernel(Call& call) {
+Status prelu_kernel(Call& call) {
   const ValueId x = call.tensor("self");
   const ValueId weight = call.tensor("weight");
-  if (!call.patch.status().ok()) return std::move(call.patch);
+  if (!call.ok()) return {};
   const Dims& dims = call.dims_of(weight);
   bool per_channel = true;
   for (size_t d = 0; d < dims.size(); ++d) per_channel = per_channel && (d == 1 || dims[d] == Dim(1));

@@ -3,78 +3,78 @@
 namespace sixfold::aten {
 namespace {
 
-Match same_value(Call& call) { return call.result(call.tensor("self")); }
+Status same_value(Call& call) { return call.result(call.tensor("self")); }
 
 // Memory format, device and copying are no part of a functional graph.
-Match to_dtype(Call& call) {
+Status to_dtype(Call& call) {
   const ValueId x = call.tensor("self");
   const auto dtype = call.dtype("dtype");
   return call.result(dtype ? call.to(x, *dtype) : x);
 }
-Match to_other(Call& call) {
+Status to_other(Call& call) {
   return call.result(call.to(call.tensor("self"), call.dtype_of(call.tensor("other"))));
 }
-Match convert_element_type(Call& call) {
+Status convert_element_type(Call& call) {
   const auto dtype = call.dtype("dtype");
   return call.result(call.to(call.tensor("a"), dtype.value_or(DType::f32)));
 }
-Match prims_same(Call& call) { return call.result(call.tensor("a")); }
-Match prims_scalar(Call& call) {
+Status prims_same(Call& call) { return call.result(call.tensor("a")); }
+Status prims_scalar(Call& call) {
   const DType natural = result_type(call, {"s"});
   return call.result(call.tensor_or_scalar("s", call.dtype("dtype").value_or(natural)));
 }
 template <DType dtype>
-Match cast(Call& call) {
+Status cast(Call& call) {
   return call.result(call.to(call.tensor("self"), dtype));
 }
 
-Match autocast_reduced(Call& call) {
+Status autocast_reduced(Call& call) {
   const ValueId x = call.tensor("self");
   const auto dtype = call.dtype("cpu_dtype");
   const bool applies = call.flag("cpu_enabled") && call.dtype_of(x) == DType::f32 && dtype;
   return call.result(applies ? call.to(x, *dtype) : x);
 }
-Match autocast_full(Call& call) {
+Status autocast_full(Call& call) {
   const ValueId x = call.tensor("self");
   return call.result(call.flag("cpu_enabled") && is_half(call.dtype_of(x)) ? call.to(x, DType::f32) : x);
 }
 
-Match fill_with(Call& call, Attr value) {
+Status fill_with(Call& call, Attr value) {
   const ValueId x = call.tensor("self");
   return call.result(Formula{call}.full(call.dims_of(x), std::move(value), call.dtype_of(x)));
 }
-Match fill(Call& call) {
+Status fill(Call& call) {
   const DType dtype = call.dtype_of(call.tensor("self"));
   if (dtype == DType::boolean) return fill_with(call, call.real("value") != 0);
   return fill_with(call, number(call, "value", dtype));
 }
-Match zero(Call& call) {
+Status zero(Call& call) {
   const DType dtype = call.dtype_of(call.tensor("self"));
   return fill_with(call, dtype == DType::boolean ? Attr(false) : is_float(dtype) ? Attr(0.0) : Attr(Dim(0)));
 }
 
 // source, converted and broadcast to self
-Match spread(Call& call, std::string_view source) {
+Status spread(Call& call, std::string_view source) {
   const ValueId x = call.tensor("self");
   const ValueId y = operand(call, source, call.dtype_of(x));
-  if (!call.patch.status().ok() || call.dims_of(y) == call.dims_of(x)) return call.result(y);
+  if (!call.ok() || call.dims_of(y) == call.dims_of(x)) return call.result(y);
   return call.result(call.op(Op::expand, {y}, {{"shape", call.dims_of(x)}}));
 }
-Match fill_tensor(Call& call) { return spread(call, "value"); }
-Match copy(Call& call) { return spread(call, "src"); }
+Status fill_tensor(Call& call) { return spread(call, "value"); }
+Status copy(Call& call) { return spread(call, "src"); }
 
 // Dropout does nothing in evaluation; in training it draws numbers that no other engine could repeat.
 bool drops(Call& call, bool train) { return train && call.real("p") != 0; }
-Match dropout(Call& call) {
+Status dropout(Call& call) {
   if (drops(call, call.flag("train"))) return call.unsupported("dropout in training is random");
   return call.result(call.tensor("input"));
 }
-Match native_dropout(Call& call) {
+Status native_dropout(Call& call) {
   if (drops(call, call.flag_or("train", true))) return call.unsupported("dropout in training is random");
   const ValueId x = call.tensor("input");
   return call.results({x, Formula{call}.full(call.dims_of(x), true, DType::boolean)});
 }
-Match random(Call& call) { return call.unsupported("random numbers: no other engine could repeat them"); }
+Status random(Call& call) { return call.unsupported("random numbers: no other engine could repeat them"); }
 
 constexpr AtenRule kRules[] = {
     {"aten.to.dtype", to_dtype},

@@ -11,13 +11,13 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Integers and bool count as floats.
 template <Op op>
-Match function(Call& call) {
+Status function(Call& call) {
   return call.result(call.op(op, {float_operand(call, "self")}));
 }
 
 // Defined for integers as well.
 template <Op op>
-Match same(Call& call) {
+Status same(Call& call) {
   const ValueId x = call.tensor("self");
   if (call.dtype_of(x) == DType::boolean && (op == Op::abs || op == Op::sign)) return call.result(x);
   return call.result(call.op(op, {x}));
@@ -25,12 +25,12 @@ Match same(Call& call) {
 
 // Rounding leaves integers as they are.
 template <Op op>
-Match rounding(Call& call) {
+Status rounding(Call& call) {
   const ValueId x = call.tensor("self");
   return call.result(is_float(call.dtype_of(x)) ? call.op(op, {x}) : x);
 }
 
-Match round_decimals(Call& call) {
+Status round_decimals(Call& call) {
   const ValueId x = call.tensor("self");
   const int64_t decimals = call.integer("decimals");
   if (!is_float(call.dtype_of(x))) return call.result(x);
@@ -43,21 +43,21 @@ Match round_decimals(Call& call) {
   return narrowed(call, f.mul(f.un(Op::round, f.div(w, scale)), scale));
 }
 
-Match square(Call& call) {
+Status square(Call& call) {
   ValueId x = call.tensor("self");
   if (call.dtype_of(x) == DType::boolean) x = call.to(x, DType::i64);
   return call.result(call.op(Op::mul, {x, x}));
 }
 
-Match frac(Call& call) {
+Status frac(Call& call) {
   const ValueId x = call.tensor("self");
   return call.result(Formula{call}.sub(x, call.op(Op::trunc, {x})));
 }
 
-Match deg2rad(Call& call) {
+Status deg2rad(Call& call) {
   return narrowed(call, Formula{call}.mul(wide_operand(call, "self"), std::numbers::pi / 180));
 }
-Match rad2deg(Call& call) {
+Status rad2deg(Call& call) {
   return narrowed(call, Formula{call}.mul(wide_operand(call, "self"), 180 / std::numbers::pi));
 }
 
@@ -67,16 +67,16 @@ ValueId erfc_of(Call& call, ValueId x) {
   const ValueId wide = call.to(x, DType::f64);
   return call.to(f.sub(f.num(1, wide), f.un(Op::erf, wide)), call.dtype_of(x));
 }
-Match erfc(Call& call) { return call.result(erfc_of(call, float_operand(call, "self"))); }
+Status erfc(Call& call) { return call.result(erfc_of(call, float_operand(call, "self"))); }
 
 // 0.5 erfc(-x / sqrt(2))
-Match ndtr(Call& call) {
+Status ndtr(Call& call) {
   Formula f{call};
   return narrowed(call,
                   f.mul(erfc_of(call, f.mul(wide_operand(call, "self"), -std::numbers::sqrt2 / 2)), 0.5));
 }
 // sqrt(2) erfinv(2 x - 1)
-Match ndtri(Call& call) {
+Status ndtri(Call& call) {
   Formula f{call};
   const ValueId x = float_operand(call, "self");
   const ValueId wide = f.add(f.mul(call.to(x, DType::f64), 2), -1);
@@ -84,14 +84,14 @@ Match ndtri(Call& call) {
 }
 
 // sin(pi x) / (pi x), 1 at 0
-Match sinc(Call& call) {
+Status sinc(Call& call) {
   Formula f{call};
   const ValueId x = f.mul(wide_operand(call, "self"), std::numbers::pi);
   return narrowed(call, f.where(f.cmp(Op::eq, x, 0), f.num(1, x), f.div(f.un(Op::sin, x), x)));
 }
 
 // log(x / (1 - x)), x first clamped to [eps, 1 - eps]
-Match logit(Call& call) {
+Status logit(Call& call) {
   Formula f{call};
   ValueId x = wide_operand(call, "self");
   if (!call.is_none("eps")) {
@@ -102,7 +102,7 @@ Match logit(Call& call) {
 }
 
 // -x log(x); 0 at 0, -inf below
-Match entr(Call& call) {
+Status entr(Call& call) {
   Formula f{call};
   const ValueId x = wide_operand(call, "self");
   const ValueId inside = f.un(Op::neg, f.mul(x, f.un(Op::log, x)));
@@ -111,7 +111,7 @@ Match entr(Call& call) {
 }
 
 // log of the multivariate gamma function: a sum of lgamma(x - j / 2), j < p, and a constant
-Match mvlgamma(Call& call) {
+Status mvlgamma(Call& call) {
   Formula f{call};
   const ValueId x = wide_operand(call, "self");
   const int64_t p = call.integer("p");
@@ -123,7 +123,7 @@ Match mvlgamma(Call& call) {
 }
 
 // 0 or pi: the angle of a real number
-Match angle(Call& call) {
+Status angle(Call& call) {
   Formula f{call};
   const ValueId x = float_operand(call, "self");
   const ValueId angle = f.where(f.cmp(Op::lt, x, 0), f.num(std::numbers::pi, x), f.num(0, x));
@@ -135,29 +135,29 @@ ValueId constant_like(Call& call, ValueId x, bool value) {
 }
 
 template <Op op>
-Match float_predicate(Call& call) {
+Status float_predicate(Call& call) {
   const ValueId x = call.tensor("self");
   return call.result(is_float(call.dtype_of(x)) ? call.op(op, {x}) : constant_like(call, x, false));
 }
-Match isfinite(Call& call) {
+Status isfinite(Call& call) {
   const ValueId x = call.tensor("self");
   if (!is_float(call.dtype_of(x))) return call.result(constant_like(call, x, true));
   return call.result(Formula{call}.cmp(Op::lt, call.op(Op::abs, {x}), kInfinity));
 }
-Match is_infinity(Call& call, double value) {
+Status is_infinity(Call& call, double value) {
   const ValueId x = call.tensor("self");
   if (!is_float(call.dtype_of(x))) return call.result(constant_like(call, x, false));
   return call.result(Formula{call}.cmp(Op::eq, x, value));
 }
-Match isposinf(Call& call) { return is_infinity(call, kInfinity); }
-Match isneginf(Call& call) { return is_infinity(call, -kInfinity); }
-Match isreal(Call& call) { return call.result(constant_like(call, call.tensor("self"), true)); }
+Status isposinf(Call& call) { return is_infinity(call, kInfinity); }
+Status isneginf(Call& call) { return is_infinity(call, -kInfinity); }
+Status isreal(Call& call) { return call.result(constant_like(call, call.tensor("self"), true)); }
 
-Match signbit(Call& call) {
+Status signbit(Call& call) {
   const ValueId x = call.tensor("self");
   if (!is_float(call.dtype_of(x))) {
     if (!is_signed(call.dtype_of(x))) return call.result(constant_like(call, x, false));
-    return call.result(call.op(Op::lt, {x, call.patch.scalar(int64_t{0}, call.dtype_of(x))}));
+    return call.result(call.op(Op::lt, {x, call.scalar(int64_t{0}, call.dtype_of(x))}));
   }
   Formula f{call};  // the reciprocal tells -0 from 0
   return call.result(
@@ -165,7 +165,7 @@ Match signbit(Call& call) {
 }
 
 // NaN and infinities by numbers; the defaults are 0 and the extremes of the dtype.
-Match nan_to_num(Call& call) {
+Status nan_to_num(Call& call) {
   const ValueId x = call.tensor("self");
   const DType dtype = call.dtype_of(x);
   if (!is_float(dtype)) return call.result(x);
@@ -180,7 +180,7 @@ Match nan_to_num(Call& call) {
   return call.result(f.where(f.un(Op::isnan, x), f.num(call.real_or("nan", 0), x), y));
 }
 
-Match no_kernel(Call& call) { return call.unsupported("no kernel for this function"); }
+Status no_kernel(Call& call) { return call.unsupported("no kernel for this function"); }
 
 constexpr AtenRule kRules[] = {
     {"aten.abs.default", same<Op::abs>},

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "sixfold/rewrite/call.h"
+#include "sixfold/ops/call.h"
 
 namespace sixfold {
 
@@ -26,7 +26,7 @@ class Expr {
   }
   Expr to(DType dtype) const { return {*call_, call_->to(id_, dtype)}; }
   Expr unsqueeze(int64_t axis) const {
-    return call_->patch.status().ok() ? Expr(*call_, call_->unsqueeze(id_, axis)) : *this;
+    return call_->ok() ? Expr(*call_, call_->unsqueeze(id_, axis)) : *this;
   }
   Expr reshape(const Dims& shape) const { return {*call_, call_->reshape(id_, shape)}; }
 

@@ -1,8 +1,6 @@
-#include "sixfold/rewrite/call.h"
+#include "sixfold/ops/call.h"
 
 #include <algorithm>
-
-#include "sixfold/engine/engine.h"
 
 namespace sixfold {
 namespace {
@@ -42,7 +40,7 @@ ValueId Call::optional_tensor(std::string_view name) {
     fail(Code::InvalidModel, "argument ", name, " is not a tensor");
     return kNoValue;
   }
-  return node_.inputs[o->first];
+  return inputs_[o->first];
 }
 
 std::vector<ValueId> Call::tensors(std::string_view name) {
@@ -54,7 +52,7 @@ std::vector<ValueId> Call::tensors(std::string_view name) {
     fail(Code::InvalidModel, "argument ", name, " is not a list of tensors");
     return {};
   }
-  const auto begin = node_.inputs.begin() + o->first;
+  const auto begin = inputs_.begin() + o->first;
   return {begin, begin + o->count};
 }
 
@@ -166,7 +164,7 @@ std::optional<DType> Call::dtype(std::string_view name) {
 int64_t Call::normalize(int64_t axis, ValueId x) {
   auto out = normalize_axis(axis, type(x).rank());
   if (out.ok()) return *out;
-  patch.fail(out.take_error());
+  fail(out.take_error());
   return 0;
 }
 int64_t Call::axis(std::string_view name, ValueId x) { return normalize(integer(name), x); }
@@ -187,12 +185,12 @@ Shape Call::axes(std::string_view name, ValueId x) {
 ValueId Call::tensor_or_scalar(std::string_view name, DType dtype) {
   if (is_tensor(name)) return tensor(name);
   const Attr* a = attr(name);
-  if (const double* x = a ? std::get_if<double>(a) : nullptr) return patch.scalar(*x, dtype);
+  if (const double* x = a ? std::get_if<double>(a) : nullptr) return scalar(*x, dtype);
   const Dim d = dim(name);
   // A symbolic number is a value only once shapes are known.
   if (!d.is_static())
     fail(Code::Unsupported, "argument ", name, " is ", d, ", and computing with it needs a static shape");
-  return patch.scalar(d.value_or(0), dtype);
+  return scalar(d.value_or(0), dtype);
 }
 
 bool Call::is_real_number(std::string_view name) const {
@@ -202,15 +200,14 @@ bool Call::is_real_number(std::string_view name) const {
 
 ValueId Call::to(ValueId x, DType dtype) {
   if (!x.valid() || dtype_of(x) == dtype) return x;
-  if (const Tensor* t = patch.constant_data(x); t && t->shape.empty()) {
-    return is_float(t->dtype) ? patch.scalar(element_real(*t, 0), dtype)
-                              : patch.scalar(element_integer(*t, 0), dtype);
+  if (const Tensor* t = constant_data(x); t && t->shape.empty()) {
+    return is_float(t->dtype) ? scalar(element_real(*t, 0), dtype) : scalar(element_integer(*t, 0), dtype);
   }
   return op(Op::to, {x}, {{"dtype", dtype}});
 }
 
 ValueId Call::reshape(ValueId x, const Dims& shape) {
-  if (patch.status().ok() && dims_of(x) == shape) return x;
+  if (ok() && dims_of(x) == shape) return x;
   return op(Op::reshape, {x}, {{"shape", shape}});
 }
 
@@ -221,7 +218,7 @@ ValueId Call::permute(ValueId x, const Shape& dims) {
 }
 
 ValueId Call::slice(ValueId x, int64_t dim, Dim start, Dim end, int64_t step) {
-  if (!patch.status().ok()) return kNoValue;
+  if (!ok()) return kNoValue;
   if (start == Dim(0) && step == 1 && end == dims_of(x)[static_cast<size_t>(dim)]) return x;
   return op(Op::slice, {x}, {{"dim", Dim(dim)}, {"start", start}, {"end", end}, {"step", Dim(step)}});
 }
@@ -239,50 +236,31 @@ Shape Call::shape(ValueId x) {
   return Shape(ds.size(), 1);
 }
 
-static std::optional<Tensor> evaluate_value(const Graph& graph, ValueId x, int& budget) {
-  if (const Tensor* t = graph.constant(x)) return to_contiguous(*t);
-  const Node* n = graph.producer(x);
-  if (!n || n->op == Op::call || n->op == Op::rand || n->op == Op::randn || --budget < 0) return std::nullopt;
-  std::vector<Tensor> inputs;
-  for (const ValueId v : n->inputs) {
-    if (!v.valid()) {
-      inputs.emplace_back();
-      continue;
-    }
-    auto t = evaluate_value(graph, v, budget);
-    if (!t) return std::nullopt;
-    inputs.push_back(*std::move(t));
-  }
-  for (const ValueId v : n->outputs)
-    if (!is_static(graph.dims(v))) return std::nullopt;
-  auto outputs = evaluate(n->op, inputs, n->attrs);
-  if (!outputs.ok()) return std::nullopt;
-  return std::move((*outputs)[graph.value(x).output_index]);
+std::vector<ValueId> Call::op_all(Op op, std::vector<ValueId> inputs, Attrs attrs) {
+  if (!ok()) return {kNoValue, kNoValue, kNoValue};
+  auto out = builder_.add(op, std::move(inputs), std::move(attrs));
+  if (out.ok()) return std::move(out).value();
+  fail(out.take_error().during(cat("making ", op)));
+  return {kNoValue, kNoValue, kNoValue};
 }
 
-std::optional<Tensor> Call::known(ValueId x) const {
-  if (x.valid() && x.index >= graph_.value_count()) {
-    const Tensor* t = patch.constant_data(x);
-    return t ? std::optional(to_contiguous(*t)) : std::nullopt;
-  }
-  int budget = 100;  // ops: a file may share subexpressions so that walking all paths never ends
-  return x.valid() ? evaluate_value(graph_, x, budget) : std::nullopt;
-}
-
-Match Call::results(const std::vector<ValueId>& values) {
-  if (!patch.status().ok()) return std::move(patch);
-  if (values.size() != node_.outputs.size())
-    return invalid_model("the file gives it ", node_.outputs.size(), " outputs, the op has ", values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i].valid())
-      patch.replace(node_.outputs[i], values[i]);
-    else if (graph_.is_used(node_.outputs[i]))
+Status Call::results(const std::vector<ValueId>& values) {
+  if (!ok()) return {};
+  if (values.size() != output_count())
+    return invalid_model("the file gives it ", output_count(), " outputs, the op has ", values.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!values[i].valid() && is_used(i))
       return sixfold::unsupported("output ", i, " of this op is not computed");
-  }
-  return std::move(patch);
+  results_ = values;
+  return {};
 }
 
-Match Call::unsupported(std::string_view reason) { return sixfold::unsupported(reason); }
+Result<std::vector<ValueId>> Call::take(Status returned) {
+  if (!ok()) return std::move(status_).take_error();
+  if (!returned.ok()) return returned.take_error();
+  if (results_.size() != output_count()) return Error(Code::Internal, "its rule gave no results");
+  return std::move(results_);
+}
 
 DType result_type(Call& call, std::initializer_list<std::string_view> names) {
   // torch: within the highest category present, dimensioned tensors decide, then 0-d tensors, then numbers.
