@@ -111,6 +111,22 @@ void cut_data(Program& program) {
     program.mutable_data[i] = program.mutable_data[i].first(mutable_data[i]);
 }
 
+// Two constants may be the same bytes, which is how equal ones are stored, but no others' neighbours.
+Status check_overlaps(const std::vector<std::span<const std::byte>>& data, std::string_view what) {
+  std::vector<size_t> order;
+  for (size_t i = 1; i < data.size(); ++i)
+    if (!data[i].empty()) order.push_back(i);
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return std::pair(data[a].data(), a) < std::pair(data[b].data(), b); });
+  for (size_t i = 1; i < order.size(); ++i) {
+    const auto before = data[order[i - 1]], here = data[order[i]];
+    if (here.data() != before.data() && before.data() + before.size() > here.data())
+      return invalid_model(what, " ", order[i], " begins inside ", what, " ", order[i - 1], ", at its byte ",
+                           here.data() - before.data(), " of ", before.size());
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<std::span<const std::byte>> ProgramBytes::segment(uint64_t index, std::string_view use) {
@@ -156,6 +172,8 @@ Result<Program> read(std::span<const std::byte> file, const Limits& limits, Layo
   SF_TRY(read_methods(root, bytes, limits, budget, program));
   SF_TRY(read_named_data(root, bytes, limits, budget, program));
   cut_data(program);
+  SF_TRY(check_overlaps(program.constants, "constant"));
+  SF_TRY(check_overlaps(program.mutable_data, "initial value"));
   if (layout_out) *layout_out = std::move(layout);
   return program;
 }
