@@ -45,7 +45,10 @@ struct Tensor {
 };
 
 // Sizes times element size; nothing for a negative size or more than 63 bits.
-std::optional<uint64_t> size_bytes(const Tensor& tensor);
+std::optional<uint64_t> size_bytes(DType dtype, std::span<const int32_t> sizes);
+inline std::optional<uint64_t> size_bytes(const Tensor& tensor) {
+  return size_bytes(tensor.dtype, tensor.sizes);
+}
 
 struct None {
   bool operator==(const None&) const = default;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sixfold/pte/check.h"
 #include "sixfold/pte/header.h"
 #include "sixfold/pte/pte_generated.h"
 #include "sixfold/pte/read_method.h"
@@ -23,15 +24,8 @@ Status check_segments(const Vector<Offset<wire::Segment>>* segments, const Heade
   uint64_t end = 0;
   for (size_t i = 0; i < count(segments); ++i) {
     const wire::Segment* segment = segments->Get(static_cast<uint32_t>(i));
-    const uint64_t offset = segment->offset(), size = segment->size();
-    if (!fits(offset, size, available))
-      return invalid_model("segment ", i, " has ", size, " bytes at ", offset, ", outside the ", available,
-                           " bytes of segments in the file");
-    if (size != 0 && offset < end)
-      return invalid_model("segment ", i, " begins at ", offset, ", before the end of the one before it at ",
-                           end);
-    if (size != 0) end = offset + size;
-    layout.segments.push_back({header.segment_base + offset, size});
+    SF_TRY(check_segment(i, segment->offset(), segment->size(), available, end));
+    layout.segments.push_back({header.segment_base + segment->offset(), segment->size()});
   }
   return ok_status();
 }
@@ -143,21 +137,11 @@ Result<std::span<const std::byte>> ProgramBytes::segment(uint64_t index, std::st
 }
 
 Result<Program> read(std::span<const std::byte> file, const Limits& limits, Layout* layout_out) {
-  if (reinterpret_cast<uintptr_t>(file.data()) % 16 != 0)
-    return invalid_argument("the bytes of a .pte must be aligned to 16");
+  SF_TRY(check_start(file, ".pte"));
   SF_ASSIGN(const Header header, read_header(file));
-  if (header.program_size >= FLATBUFFERS_MAX_BUFFER_SIZE)
-    return invalid_model("the program has ", header.program_size, " bytes, the format's limit is ",
-                         FLATBUFFERS_MAX_BUFFER_SIZE);
-  const auto* start = reinterpret_cast<const uint8_t*>(file.data());
-  flatbuffers::Verifier::Options options;
-  options.max_depth = limits.nesting;
-  options.max_tables = limits.tables;
-  flatbuffers::Verifier verifier(start, header.program_size, options);
-  if (!wire::VerifyProgramBuffer(verifier))
-    return invalid_model("the program of ", header.program_size,
-                         " bytes is damaged: a table or list is misplaced or reaches past the end");
-  const wire::Program& root = *wire::GetProgram(start);
+  SF_ASSIGN(const auto* table,
+            verified_root<wire::Program>(file.first(header.program_size), limits, wire::VerifyProgramBuffer));
+  const wire::Program& root = *table;
   if (root.version() != 0) return unsupported("the program has version ", root.version(), ", expected 0");
 
   Layout layout{.file_size = file.size(),

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "sixfold/pte/check.h"
 #include "sixfold/pte/header.h"
 #include "sixfold/pte/text.h"
 
@@ -105,32 +106,13 @@ class MethodVerifier {
   }
 
   Status check_tensor(const Tensor& tensor) const {
-    const size_t rank = tensor.sizes.size();
-    if (rank > kMaxRank) return invalid_model("the tensor has rank ", rank, ", the limit is ", kMaxRank);
-    if (tensor.dim_order.size() != rank)
-      return invalid_model("the tensor has ", rank, " sizes, but ", tensor.dim_order.size(),
-                           " entries in its dim order");
-    uint32_t seen = 0;
-    for (const uint8_t axis : tensor.dim_order) {
-      if (axis >= rank || (seen >> axis & 1))
-        return invalid_model("dim order ", dim_order_text(tensor), " is not a permutation of 0 to ",
-                             rank - 1);
-      seen |= 1u << axis;
-    }
-    const auto bytes = size_bytes(tensor);
-    if (!bytes)
-      return invalid_model("sizes ", tensor.sizes, " of ", to_text(tensor.dtype),
-                           " are negative or above 2^63 bytes");
+    SF_ASSIGN(const uint64_t bytes, checked_bytes(tensor.dtype, tensor.sizes, tensor.dim_order));
     if (tensor.dynamism == Dynamism::unbounded)
       return unsupported("its shape has no upper bound, which is not supported");
     if (tensor.location == Location::external && tensor.name.empty())
       return invalid_model("its data is in another file, but it has no name to find it by");
-    SF_TRY(check_data(tensor, *bytes));
-    return check_allocation(tensor, *bytes);
-  }
-
-  static std::string dim_order_text(const Tensor& tensor) {
-    return cat(std::vector<int>(tensor.dim_order.begin(), tensor.dim_order.end()));
+    SF_TRY(check_data(tensor, bytes));
+    return check_allocation(tensor, bytes);
   }
 
   Status check_data(const Tensor& tensor, uint64_t bytes) const {
@@ -146,13 +128,7 @@ class MethodVerifier {
                            " bytes up to the end of its segment, sizes ", tensor.sizes, " of ",
                            to_text(tensor.dtype), " need ", bytes);
     // Initial values are copied; constants are used where they are.
-    if (!tensor.allocation && bytes != 0) {
-      const auto misplaced = reinterpret_cast<uintptr_t>(found.data()) % size_of(tensor.dtype);
-      if (misplaced != 0)
-        return invalid_model(what, tensor.data_index, " is ", misplaced, " bytes off the alignment of ",
-                             size_of(tensor.dtype), " that ", to_text(tensor.dtype), " needs");
-    }
-    return ok_status();
+    return tensor.allocation ? ok_status() : check_aligned(found, tensor.dtype);
   }
 
   Status check_allocation(const Tensor& tensor, uint64_t bytes) const {

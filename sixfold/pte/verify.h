@@ -11,7 +11,6 @@
 
 namespace sixfold::pte {
 
-inline constexpr size_t kMaxRank = 16;
 inline constexpr size_t kMaxOperatorName = 100;  // "aten::add.out", one less at most
 
 struct VerifyOptions {
@@ -25,7 +24,7 @@ struct VerifyOptions {
 //   - values that lists, instructions, inputs and outputs name exist and are of the right kind; lists of
 //   tensors
 //     name values before them, so that nothing contains itself;
-//   - tensors have at most kMaxRank sizes, none negative, a dim_order that is a permutation, and at most 2^63
+//   - tensors have at most 16 sizes, none negative, a dim_order that is a permutation, and at most 2^63
 //     bytes; their memory lies inside the method's buffers, their data inside constants or mutable_data, and
 //     both are aligned to the element;
 //   - no kernel's result, and no input, is in constant memory, also by way of moves and views; what a
