@@ -1,6 +1,18 @@
 #include "sixfold/pte/header.h"
 
+#include <algorithm>
+
 namespace sixfold::pte {
+
+std::vector<std::byte> splice(std::span<const std::byte> flatbuffer, size_t inserted) {
+  assert(flatbuffer.size() >= kHeaderStart);
+  std::vector<std::byte> out(std::max(flatbuffer.size() + inserted, kSmallestFile));
+  std::memcpy(out.data(), flatbuffer.data(), kHeaderStart);
+  std::memcpy(out.data() + kHeaderStart + inserted, flatbuffer.data() + kHeaderStart,
+              flatbuffer.size() - kHeaderStart);
+  store(out.data(), static_cast<uint32_t>(load<uint32_t>(out.data()) + inserted));
+  return out;
+}
 
 Result<Header> read_header(std::span<const std::byte> file) {
   if (file.size() < kSmallestFile)

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "sixfold/base/result.h"
 
@@ -37,6 +38,10 @@ void store(std::byte* at, T value) {
 
 // The header of a .pte, checked against the size of the file. A file without one is all flatbuffer.
 Result<Header> read_header(std::span<const std::byte> file);
+
+// The flatbuffer with `inserted` zeros after its first eight bytes, and its root offset moved by as much. At
+// least kSmallestFile bytes: readers take that many before anything else.
+std::vector<std::byte> splice(std::span<const std::byte> flatbuffer, size_t inserted);
 
 // [begin, begin + size) within [0, total): without overflow.
 constexpr bool fits(uint64_t begin, uint64_t size, uint64_t total) {

@@ -169,11 +169,8 @@ Result<std::vector<std::byte>> write_ptd(std::span<const DataEntry> entries, uin
                                  ptd_wire::CreateDataFile(builder, /*version=*/0, segments_at, named_at));
 
   const auto flat = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
-  std::vector<std::byte> out(flat.begin(), flat.end());
-  out.insert(out.begin() + kHeaderStart, kInsertedBytes, std::byte{0});
-  if (out.size() < kSmallestFile) out.resize(kSmallestFile);
+  std::vector<std::byte> out = splice(flat, kInsertedBytes);
   const uint64_t base = round_up(out.size(), segment_alignment);
-  store(out.data(), static_cast<uint32_t>(load<uint32_t>(out.data()) + kInsertedBytes));
   std::byte* header = out.data() + kHeaderStart;
   std::memcpy(header, "FH01", 4);
   store(header + 4, kStatedBytes);

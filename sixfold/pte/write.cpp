@@ -172,12 +172,11 @@ class Writer {
 
   void assemble() {
     const auto flat = std::as_bytes(std::span(builder_.GetBufferPointer(), builder_.GetSize()));
+    const bool has_header = segments_end_ != 0;
     std::vector<std::byte>& head = image_.head_;
-    head.assign(flat.begin(), flat.end());
-    if (segments_end_ != 0) {
-      const uint64_t inserted = round_up(kHeaderBytes, std::max<uint64_t>(16, options_.delegate_alignment));
-      head.insert(head.begin() + kHeaderStart, inserted, std::byte{0});
-      store(head.data(), static_cast<uint32_t>(load<uint32_t>(head.data()) + inserted));
+    head = splice(
+        flat, has_header ? round_up(kHeaderBytes, std::max<uint64_t>(16, options_.delegate_alignment)) : 0);
+    if (has_header) {
       std::byte* header = head.data() + kHeaderStart;
       std::memcpy(header, "eh00", 4);
       store(header + 4, static_cast<uint32_t>(kHeaderBytes));
@@ -185,10 +184,8 @@ class Writer {
       store(header + 16, round_up(head.size(), options_.segment_alignment));
       store(header + 24, segments_end_);
     }
-    // Readers take the first 64 bytes before anything else.
-    if (head.size() < kSmallestFile) head.resize(kSmallestFile);
     image_.parts_.push_back(head);
-    if (segments_end_ == 0) return;
+    if (!has_header) return;
     uint64_t at = head.size();
     const uint64_t base = round_up(head.size(), options_.segment_alignment);
     image_.zeros_.resize(
