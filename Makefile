@@ -62,7 +62,7 @@ bench:
 
 fuzz:
 	tools/install.sh test
-	$(MAKE) --no-print-directory build-fuzz
+	$(MAKE) --no-print-directory build-asan
 	tools/fuzz.sh $(FUZZ_SECONDS)
 
 format:

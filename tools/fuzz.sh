@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/fuzz.sh SECONDS: run every fuzz target of build/fuzz, sharing the time. What they learn stays in .work/fuzz; an
+# tools/fuzz.sh SECONDS: run every fuzz target of build/asan, sharing the time. What they learn stays in .work/fuzz; an
 # input that breaks one is kept there as well, and its path is printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -7,9 +7,9 @@ seconds=${1:?seconds}
 
 shopt -s nullglob
 targets=()
-for target in build/fuzz/fuzz_*; do [ -f "$target" ] && [ -x "$target" ] && targets+=("$target"); done
+for target in build/asan/fuzz_*; do [ -f "$target" ] && [ -x "$target" ] && targets+=("$target"); done
 if [ ${#targets[@]} = 0 ]; then
-  echo "fuzz.sh: no build/fuzz/fuzz_*: build the fuzz preset first" >&2
+  echo "fuzz.sh: no build/asan/fuzz_*: build the asan preset first" >&2
   exit 1
 fi
 for target in "${targets[@]}"; do

@@ -291,7 +291,7 @@ Status run_it() {
   if (!options.npz.empty() && !options.inputs.empty())
     return invalid_argument("--input and --npz exclude each other");
   if (options.iterations == 0) return invalid_argument("--iterations must be at least 1");
-  SF_ASSIGN(Graph graph, import_pt2(options.model));
+  SF_ASSIGN(Graph graph, import_pt2(options.model, {.check_crc = true}));
   Runner runner(std::move(graph), options.threads);
   Json summary;
   SF_TRY(options.npz.empty() ? run_files(runner, summary) : run_rows(runner, summary));

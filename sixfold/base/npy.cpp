@@ -89,6 +89,7 @@ Result<Tensor> parse_npy(const OwnedBytes& file) {
                          size_of(out.dtype), " bytes, the file has ", data.size());
   out.data = data.data();
   out.owner = file.owner;
+  if (out.dtype == DType::boolean) SF_TRY(check_bools({out.data, out.size_bytes()}));
   if (value_of(dict, "fortran_order") == "True") {
     Shape strides = contiguous_strides(Shape(out.shape.rbegin(), out.shape.rend()));
     std::reverse(strides.begin(), strides.end());
@@ -152,7 +153,7 @@ Result<Tensor> NpzReader::read(std::string_view name) const {
   const ZipMember* member = zip_.find(cat(name, ".npy"));
   if (!member) return fail(Code::NotFound, path_, " has no array named ", name);
   auto tensor = [&]() -> Result<Tensor> {
-    SF_ASSIGN(const OwnedBytes bytes, zip_.read(*member, /*check_crc=*/false));
+    SF_ASSIGN(const OwnedBytes bytes, zip_.read(*member, /*check_crc=*/true));
     return parse_npy(bytes);
   }();
   if (!tensor.ok()) return tensor.take_error().during(cat("reading ", name, " of ", path_));

@@ -1,5 +1,6 @@
 #include "sixfold/base/tensor.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -86,6 +87,14 @@ Tensor to_contiguous(const Tensor& tensor) {
     std::memcpy(bytes + static_cast<size_t>(i) * size,
                 tensor.data + offset_of(tensor, i) * static_cast<int64_t>(size), size);
   return out;
+}
+
+Status check_bools(std::span<const std::byte> bytes) {
+  const std::byte* end = bytes.data() + bytes.size();
+  const std::byte* bad = std::find_if(bytes.data(), end, [](std::byte b) { return b > std::byte{1}; });
+  if (bad == end) return {};
+  return invalid_model("byte ", bad - bytes.data(), " of a bool tensor is ", std::to_integer<int>(*bad),
+                       ", expected 0 or 1");
 }
 
 double element_real(const Tensor& tensor, int64_t i) { return element<double>(tensor, i); }

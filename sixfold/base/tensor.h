@@ -10,6 +10,7 @@
 
 #include "sixfold/base/dim.h"
 #include "sixfold/base/dtype.h"
+#include "sixfold/base/result.h"
 
 namespace sixfold {
 
@@ -38,6 +39,9 @@ struct Tensor {
 
 // Row-major copy of a strided tensor; the tensor itself when it is row-major already.
 Tensor to_contiguous(const Tensor& tensor);
+
+// A bool must be 0 or 1: other bytes, which a file may hold, would be undefined behaviour where they are read.
+Status check_bools(std::span<const std::byte> bytes);
 
 // Element i (row-major order) as a double or integer, whatever the dtype.
 double element_real(const Tensor& tensor, int64_t i);

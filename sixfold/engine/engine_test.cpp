@@ -7,7 +7,7 @@
 
 #include "sixfold/engine/session.h"
 
-#ifndef __SANITIZE_ADDRESS__  // the sanitizer has allocators of its own
+#ifndef SIXFOLD_SANITIZED  // the sanitizer has allocators of its own
 // Counts what code of this program allocates. oneDNN, a library of its own, builds a small map of arguments
 // in each call of a primitive, which its C API gives no way around: allocations that come from outside the
 // program's text do not count.
@@ -115,7 +115,7 @@ TEST(Engine, the_thread_count_changes_no_bit) {
   for (const size_t threads : {2, 3, 5}) EXPECT_EQ(run({}, threads, true), one) << threads;
 }
 
-#ifndef __SANITIZE_ADDRESS__
+#ifndef SIXFOLD_SANITIZED
 TEST(Engine, running_allocates_nothing) {
   cpu::Pool pool(2);
   auto session = Session::create(net(), {}, pool);

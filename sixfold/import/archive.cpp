@@ -169,7 +169,8 @@ Result<Tensor> Pt2Archive::read_tensor(std::string_view name, const Json& entry)
   const std::string storage = storage_of(name);
   const ZipMember* member = zip_.find(storage);
   if (!member) return invalid_model("the storage ", storage, " of tensor ", name, " is missing");
-  SF_ASSIGN(const OwnedBytes data, zip_.read(*member, check_crc_));
+  SF_ASSIGN(const OwnedBytes data, zip_.read(*member, check_crc_ && !checked_.contains(member)));
+  if (check_crc_) checked_.insert(member);
 
   Tensor out{type.dtype, static_shape(type.dims), static_shape(meta.strides), nullptr, data.owner};
   const auto element = static_cast<__int128>(size_of(type.dtype));
@@ -186,6 +187,10 @@ Result<Tensor> Pt2Archive::read_tensor(std::string_view name, const Json& entry)
       std::max<__int128>(static_cast<__int128>(data.bytes.size()), kMaxExpandedBytes))
     return unsupported("tensor ", name, " of ", type, " expands ", data.bytes.size(), " bytes too far");
   out.data = data.bytes.data() + (elements == 0 ? 0 : static_cast<int64_t>(offset * element));
+  if (type.dtype == DType::boolean) {
+    Status bools = check_bools({out.data, static_cast<size_t>(elements)});
+    if (!bools.ok()) return bools.take_error().during(cat("reading tensor ", name));
+  }
   if (elements == 0 || is_row_major(out.shape, out.strides)) out.strides.clear();
   // torch aligns to 64 bytes; another writer of zip files need not.
   if (reinterpret_cast<uintptr_t>(out.data) % size_of(type.dtype) != 0) {

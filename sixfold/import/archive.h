@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -46,6 +47,7 @@ class Pt2Archive {
 
   std::string root_, model_;
   bool check_crc_ = false;
+  mutable std::set<const ZipMember*> checked_;  // storages whose checksum was found right
   ZipReader zip_;
   std::optional<JsonDocument> program_;
   size_t program_bytes_ = 0;

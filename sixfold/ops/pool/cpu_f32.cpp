@@ -43,7 +43,7 @@ HWY_INLINE void pixel(const Plan& plan, const Window& wd, const Window& wh, cons
                       float* out, int64_t c, int64_t c_end) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto& [depth, height, width] = plan.axes;
+  const auto &depth = plan.axes[0], &height = plan.axes[1], &width = plan.axes[2];
   const int64_t channels = plan.channels;
   const int64_t w_step = width.step * channels;
   const float by = divisor(plan, wd, wh, ww);
