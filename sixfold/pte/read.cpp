@@ -4,6 +4,7 @@
 
 #include "sixfold/pte/check.h"
 #include "sixfold/pte/header.h"
+#include "sixfold/pte/manifest.h"
 #include "sixfold/pte/pte_generated.h"
 #include "sixfold/pte/read_method.h"
 #include "sixfold/pte/wire.h"
@@ -66,8 +67,9 @@ Status read_data(const wire::Program& root, ProgramBytes& bytes, Budget& budget,
   return ok_status();
 }
 
+// The manifest is about the file, not a part of the program.
 Status read_named_data(const wire::Program& root, ProgramBytes& bytes, const Limits& limits, Budget& budget,
-                       Program& program) {
+                       Program& program, Layout& layout) {
   const size_t n = count(root.named_data());
   if (n > limits.named_data)
     return invalid_model("the program has ", n, " named data, the limit is ", limits.named_data);
@@ -76,6 +78,10 @@ Status read_named_data(const wire::Program& root, ProgramBytes& bytes, const Lim
     NamedData& out = program.named_data.emplace_back();
     SF_TRY(budget.copy(item->key(), out.key));
     SF_ASSIGN(out.data, bytes.segment(item->segment_index(), "named data"));
+    if (out.key != kManifestKey) continue;
+    if (layout.manifest) return invalid_model("the file has two manifests");
+    layout.manifest = item->segment_index();
+    program.named_data.pop_back();
   }
   return ok_status();
 }
@@ -154,7 +160,7 @@ Result<Program> read(std::span<const std::byte> file, const Limits& limits, Layo
   Program program;
   SF_TRY(read_data(root, bytes, budget, program));
   SF_TRY(read_methods(root, bytes, limits, budget, program));
-  SF_TRY(read_named_data(root, bytes, limits, budget, program));
+  SF_TRY(read_named_data(root, bytes, limits, budget, program, layout));
   cut_data(program);
   SF_TRY(check_overlaps(program.constants, "constant"));
   SF_TRY(check_overlaps(program.mutable_data, "initial value"));

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct Layout {
   uint64_t segment_base = 0;  // 0: no segments
   uint64_t segment_bytes = 0;
   std::vector<Segment> segments;
+  std::optional<size_t> manifest;  // the segment that has it; it is not among the program's named data
 };
 
 // Checks the flatbuffer's structure and where segments lie, and copies what is not bulk data. The file must

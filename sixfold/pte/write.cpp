@@ -63,7 +63,7 @@ class Writer {
     SF_TRY(check_alignment("delegates", options_.delegate_alignment));
     place_data();
     SF_TRY(place_delegates());
-    place_named_data();
+    SF_TRY(place_named_data());
     SF_TRY(build());
     assemble();
     return std::move(image_);
@@ -118,14 +118,49 @@ class Writer {
     return ok_status();
   }
 
-  void place_named_data() {
+  Status place_named_data() {
     Unique unique;
     std::vector<uint32_t> segment_of;
     for (const NamedData& item : program_.named_data) {
+      if (item.key == kManifestKey)
+        return invalid_argument("named data has the key ", kManifestKey,
+                                ", which the writer keeps for itself");
       const size_t n = unique.add(item.data);
       if (n == segment_of.size()) segment_of.push_back(add_segment(item.data, options_.segment_alignment));
       named_segments_.push_back(segment_of[n]);
     }
+    if (options_.manifest) {
+      // Its size counts before its hashes are known, which all have the same.
+      Sealed& sealed = sealed_.emplace(Sealed{*options_.manifest, std::string(kHashDigits, '0'), {}});
+      sealed.segments.assign(segments_.size(), sealed.program);
+      sealed.segments.emplace_back();
+      image_.manifest_.resize(to_json(sealed).size());
+      manifest_segment_ = add_segment(image_.manifest_, options_.segment_alignment);
+    }
+    return ok_status();
+  }
+
+  // After the head is complete: the hashes of everything else.
+  void seal() {
+    sealed_->program = hash_hex(image_.head_);
+    for (size_t i = 0; i + 1 < sealed_->segments.size(); ++i) {
+      const Pieces& pieces = segments_[i].pieces;
+      if (pieces.pieces().size() == 1) {
+        sealed_->segments[i] = hash_hex(pieces.pieces()[0].bytes);
+        continue;
+      }
+      HashStream hash;
+      uint64_t at = 0;
+      for (const Pieces::Piece& piece : pieces.pieces()) {
+        hash.add(std::span<const std::byte>(image_.zeros_).first(piece.offset - at));
+        hash.add(piece.bytes);
+        at = piece.offset + piece.bytes.size();
+      }
+      sealed_->segments[i] = hash.hex();
+    }
+    const std::string json = to_json(*sealed_);
+    assert(json.size() == image_.manifest_.size());
+    std::memcpy(image_.manifest_.data(), json.data(), json.size());
   }
 
   Status build() {
@@ -155,6 +190,10 @@ class Writer {
     for (size_t i = 0; i < named_segments_.size(); ++i)
       named.push_back(wire::CreateNamedData(builder_, builder_.CreateString(program_.named_data[i].key),
                                             named_segments_[i]));
+
+    if (manifest_segment_)
+      named.push_back(wire::CreateNamedData(
+          builder_, builder_.CreateString(kManifestKey.data(), kManifestKey.size()), *manifest_segment_));
 
     const auto constants = wire::CreateSubsegments(builder_, 0, builder_.CreateVector(constant_offsets_));
     const auto methods_at = builder_.CreateVector(methods);
@@ -190,6 +229,7 @@ class Writer {
     const uint64_t base = round_up(head.size(), options_.segment_alignment);
     image_.zeros_.resize(
         std::max({options_.segment_alignment, options_.constant_alignment, options_.delegate_alignment}));
+    if (sealed_) seal();
     for (const Segment& segment : segments_) {
       for (const Pieces::Piece& piece : segment.pieces.pieces()) {
         const uint64_t start = base + segment.offset + piece.offset;
@@ -214,6 +254,8 @@ class Writer {
   std::vector<DelegateData> delegate_data_;
   std::vector<std::span<const std::byte>> inline_delegates_;
   std::vector<uint32_t> named_segments_;
+  std::optional<uint32_t> manifest_segment_;
+  std::optional<Sealed> sealed_;
   Image image_;
 };
 

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "sixfold/base/result.h"
+#include "sixfold/pte/manifest.h"
 #include "sixfold/pte/program.h"
 
 namespace sixfold::pte {
@@ -22,6 +24,8 @@ struct WriteOptions {
   uint64_t delegate_alignment = 16;
   // A segment for each delegate's blob that does not ask to be inlined; otherwise all are inside the program.
   bool extract_delegate_segments = true;
+  // Written with hashes of everything, when there is one.
+  std::optional<Manifest> manifest;
 };
 
 // A file as pieces that follow each other: what was made here, and views of the program's own bytes. Lives no
@@ -38,7 +42,7 @@ class Image {
 
  private:
   friend class Writer;
-  std::vector<std::byte> head_, zeros_;
+  std::vector<std::byte> head_, zeros_, manifest_;
   std::vector<std::span<const std::byte>> parts_;
 };
 
