@@ -99,6 +99,21 @@ def test_flipped_bytes_never_crash(tmp_path, image):
         assert 0 <= done.returncode < 126, f"byte {place}: exit {done.returncode} {done.stderr}"
 
 
+def test_a_flipped_byte_of_a_weight_is_found(tmp_path, image):
+    whole = MODEL.read_bytes()
+    with zipfile.ZipFile(MODEL) as archive:
+        weights = [i for i in archive.infolist() if "/data/weights/" in i.filename and i.file_size > 8]  # 8: counters that nothing reads
+        for info in weights:
+            data = bytearray(whole)
+            name_bytes, extra_bytes = struct.unpack_from("<HH", whole, info.header_offset + 26)
+            data[info.header_offset + 30 + name_bytes + extra_bytes + info.file_size // 2] ^= 4
+            path = tmp_path / "flipped.pt2"
+            path.write_bytes(data)
+            message = run_edited(path, image, tmp_path)
+            assert "checksum" in message and info.filename in message
+    assert len(weights) > 2
+
+
 @pytest.mark.parametrize("key", ["graph_module", "graph_module.graph", "graph_module.graph.nodes", "graph_module.graph.tensor_values",
                                  "graph_module.graph.inputs", "graph_module.graph.outputs", "graph_module.signature", "schema_version"])
 @pytest.mark.parametrize("value", ["absent", None, 7, "text", []])
