@@ -19,6 +19,8 @@ struct RunOptions {
   bool json = false, profile = false;
   std::vector<std::string> disabled;
   size_t stop_after = SIZE_MAX;
+  std::string method = "forward";        // of a .pte
+  std::vector<std::string> data_files;  // .ptd
 };
 Status run_command(const RunOptions& options);
 

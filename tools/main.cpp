@@ -21,7 +21,7 @@ using Command = std::function<Status()>;
 void add_run(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "Run a model on an engine");
-  run->add_option("model", options->model, "A .pt2 file")->required();
+  run->add_option("model", options->model, "A .pt2 or .pte file, or a .bpte: its cases, checked")->required();
   run->add_option("--engine", options->engine, "Engine to run on: cpu")->capture_default_str();
   run->add_option("--input", options->inputs,
                   "An input as .npy, once for each input in order (tensors and numbers)")
@@ -36,6 +36,8 @@ void add_run(CLI::App& app, Command& chosen) {
   run->add_option("--threads", options->threads, "Threads; 0 means one for each core")->capture_default_str();
   run->add_option("--iterations", options->iterations, "Timed runs of each call")->capture_default_str();
   run->add_option("--warmup", options->warmup, "Runs before the timed ones")->capture_default_str();
+  run->add_option("--method", options->method, "Method of a .pte")->capture_default_str();
+  run->add_option("--data", options->data_files, "A .ptd with constants of a .pte")->allow_extra_args(false);
   run->add_flag("--profile", options->profile, "Time spent in each op");
   run->add_option("--disable-rule", options->disabled, "Rewrite rule to leave out, by name");
   run->add_option("--stop-after", options->stop_after, "Apply at most N rewrites");

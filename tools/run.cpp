@@ -10,6 +10,7 @@
 #include "sixfold/engine/session.h"
 #include "sixfold/import/import.h"
 #include "tools/command.h"
+#include "tools/runner.h"
 
 namespace sixfold::tools {
 namespace {
@@ -32,72 +33,61 @@ Tensor for_numpy(const Tensor& t) {
   return out;
 }
 
-// Sessions by input shapes: rows of one file have one shape, other callers may change it.
-class Runner {
+// A .pt2 through import and the CPU engine. Sessions are made for the shapes of the first inputs.
+class GraphRunner final : public Runner {
  public:
-  Runner(Graph graph, size_t threads) : graph_(std::move(graph)), pool_(threads) {}
+  GraphRunner(Graph graph, const RunOptions& options)
+      : Runner(options.profile), graph_(std::move(graph)), pool_(options.threads), options_(options) {}
 
-  Status prepare(std::span<const Tensor> fed) {
+  Status prepare(std::span<const Tensor> fed) override {
     SF_ASSIGN(feed_, match_inputs(graph_, fed));
     RewriteOptions rewrite;
-    rewrite.disabled.insert(options.disabled.begin(), options.disabled.end());
-    rewrite.stop_after = options.stop_after;
+    rewrite.disabled.insert(options_.disabled.begin(), options_.disabled.end());
+    rewrite.stop_after = options_.stop_after;
     SF_ASSIGN(session_, Session::create(graph_, feed_.bindings, pool_, rewrite));
-    session_->executor().set_profiling(options.profile);
+    session_->executor().set_profiling(profiling());
     return {};
   }
-
-  Status run_once() {
-    const auto begin = Clock::now();
-    SF_TRY(session_->run(feed_.tensors));
-    times_ms_.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
-    if (options.profile) {
-      const auto& t = session_->executor().step_times_ns();
-      step_ns_.resize(t.size());
-      for (size_t i = 0; i < t.size(); ++i) step_ns_[i] += t[i];
-    }
+  Status feed(std::span<const Tensor> fed) override {
+    SF_ASSIGN(Feed feed, match_inputs(graph_, fed));
+    feed_.tensors = std::move(feed.tensors);
     return {};
   }
-
-  // Warm-up runs leave no trace: mutated buffers go back and times are forgotten.
-  Status run_all(size_t warmup, size_t iterations) {
-    for (size_t i = 0; i < warmup; ++i) SF_TRY(run_once());
-    if (warmup) forget();
-    for (size_t i = 0; i < iterations; ++i) SF_TRY(run_once());
-    return {};
-  }
-  void forget() {
+  Status reset_state() override {
     session_->executor().reset_state();
-    times_ms_.clear();
-    step_ns_.clear();
+    return {};
   }
-
-  void feed_row(std::vector<Tensor> tensors) { feed_.tensors = std::move(tensors); }
-  Session& session() { return *session_; }
-  const Feed& feed() const { return feed_; }
-  const Graph& graph() const { return graph_; }
-  size_t threads() const { return pool_.threads(); }
-  const std::vector<double>& times_ms() const { return times_ms_; }
-  Json profile_json() const;
+  size_t output_count() const override { return session_->output_count(); }
+  Tensor output(size_t i) const override { return session_->output(i); }
+  size_t threads() const override { return pool_.threads(); }
 
  private:
+  Status run() override { return session_->run(feed_.tensors); }
+  std::vector<ProfiledStep> steps() const override {
+    const Plan& plan = session_->executor().plan();
+    const auto& times = session_->executor().step_times_ns();
+    std::vector<ProfiledStep> out;
+    for (size_t i = 0; i < times.size(); ++i)
+      out.push_back({std::string(to_text(plan.steps[i].op)), plan.steps[i].name,
+                     plan.values[plan.steps[i].outputs[0]].desc.shape, times[i]});
+    return out;
+  }
+
   Graph graph_;
   cpu::Pool pool_;
+  const RunOptions& options_;
   Feed feed_;
   std::unique_ptr<Session> session_;
-  std::vector<double> times_ms_;
-  std::vector<int64_t> step_ns_;
 };
 
-Json Runner::profile_json() const {
+Json profile_json(const Runner& runner) {
   Json steps = Json::array();
-  const Plan& plan = session_->executor().plan();
-  const double runs = static_cast<double>(times_ms_.size());
-  for (size_t i = 0; i < step_ns_.size(); ++i)
-    steps.push_back({{"op", to_text(plan.steps[i].op)},
-                     {"node", plan.steps[i].name},
-                     {"us", static_cast<double>(step_ns_[i]) / runs / 1e3},
-                     {"output", plan.values[plan.steps[i].outputs[0]].desc.shape}});
+  const auto runs = static_cast<double>(runner.times_ms().size());
+  for (const ProfiledStep& s : runner.profile())
+    steps.push_back({{"op", s.op},
+                     {"node", s.node},
+                     {"us", static_cast<double>(s.ns) / runs / 1e3},
+                     {"output", s.output}});
   return steps;
 }
 
@@ -113,9 +103,9 @@ void print_profile(const Json& steps) {
   std::vector<std::pair<std::string, std::pair<double, size_t>>> rows(by_op.begin(), by_op.end());
   std::sort(rows.begin(), rows.end(),
             [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
-  std::printf("%-20s %6s %10s %6s\n", "op", "count", "us", "%");
+  std::printf("%-28s %6s %10s %6s\n", "op", "count", "us", "%");
   for (const auto& [op, row] : rows)
-    std::printf("%-20s %6zu %10.1f %6.1f\n", op.c_str(), row.second, row.first, 100 * row.first / total);
+    std::printf("%-28s %6zu %10.1f %6.1f\n", op.c_str(), row.second, row.first, 100 * row.first / total);
 }
 
 // Row r of an array stacked over samples, in place.
@@ -174,7 +164,7 @@ Json times_json(const Runner& runner) {
           {"p50_ms", at(0.5)},      {"p90_ms", at(0.9)}};
 }
 
-Json outputs_json(Session& session) {
+Json outputs_json(const Runner& session) {
   Json out = Json::array();
   for (size_t i = 0; i < session.output_count(); ++i) {
     const Tensor t = session.output(i);
@@ -199,11 +189,11 @@ Status run_files(Runner& runner, Json& summary) {
   SF_TRY(runner.prepare(fed));
   SF_TRY(runner.run_all(options.warmup, options.iterations));
   summary = times_json(runner);
-  summary["outputs"] = outputs_json(runner.session());
+  summary["outputs"] = outputs_json(runner);
   if (options.output_dir.empty()) return {};
   SF_TRY(check_output_dir());
-  for (size_t i = 0; i < runner.session().output_count(); ++i)
-    SF_TRY(write_npy(cat(options.output_dir, "/output_", i, ".npy"), for_numpy(runner.session().output(i))));
+  for (size_t i = 0; i < runner.output_count(); ++i)
+    SF_TRY(write_npy(cat(options.output_dir, "/output_", i, ".npy"), for_numpy(runner.output(i))));
   return {};
 }
 
@@ -211,7 +201,7 @@ Status run_files(Runner& runner, Json& summary) {
 class Collector {
  public:
   explicit Collector(size_t rows) : rows_(rows) {}
-  Status add(Session& session, size_t row) {
+  Status add(const Runner& session, size_t row) {
     if (row == 0) {
       for (size_t i = 0; i < session.output_count(); ++i) {
         const Tensor t = for_numpy(session.output(i));
@@ -258,23 +248,22 @@ Status run_rows(Runner& runner, Json& summary) {
   };
   SF_TRY(runner.prepare(fed_row(0)));
   for (size_t i = 0; i < options.warmup; ++i) SF_TRY(runner.run_once());
-  if (options.warmup) runner.forget();
+  if (options.warmup) SF_TRY(runner.forget());
   Collector collector(rows);
   size_t right = 0;
   for (size_t r = 0; r < rows; ++r) {
-    SF_ASSIGN(Feed feed, match_inputs(runner.graph(), fed_row(r)));
-    runner.feed_row(std::move(feed.tensors));
+    SF_TRY(runner.feed(fed_row(r)));
     // A row is one call of the model as it was saved: buffers that it mutates start anew.
-    runner.session().executor().reset_state();
+    SF_TRY(runner.reset_state());
     for (size_t i = 0; i < options.iterations; ++i) SF_TRY(runner.run_once());
-    if (!options.npz_out.empty()) SF_TRY(collector.add(runner.session(), r));
+    if (!options.npz_out.empty()) SF_TRY(collector.add(runner, r));
     if (labels.dtype != DType::none)
-      right += argmax(runner.session().output(0)) ==
-               static_cast<size_t>(element_integer(labels, static_cast<int64_t>(r)));
+      right +=
+          argmax(runner.output(0)) == static_cast<size_t>(element_integer(labels, static_cast<int64_t>(r)));
   }
   summary = times_json(runner);
   summary["rows"] = rows;
-  summary["outputs"] = outputs_json(runner.session());
+  summary["outputs"] = outputs_json(runner);
   if (labels.dtype != DType::none) {
     summary["accuracy"] = static_cast<double>(right) / static_cast<double>(rows);
     if (!options.json)
@@ -291,11 +280,19 @@ Status run_it() {
   if (!options.npz.empty() && !options.inputs.empty())
     return invalid_argument("--input and --npz exclude each other");
   if (options.iterations == 0) return invalid_argument("--iterations must be at least 1");
-  SF_ASSIGN(Graph graph, import_pt2(options.model, {.check_crc = true}));
-  Runner runner(std::move(graph), options.threads);
+  SF_ASSIGN(const FileKind kind, file_kind(options.model));
+  if (kind == FileKind::bpte) return check_bundle(options);
+  std::unique_ptr<Runner> made;
+  if (kind == FileKind::pte) {
+    SF_ASSIGN(made, make_program_runner(options));
+  } else {
+    SF_ASSIGN(Graph graph, import_pt2(options.model, {.check_crc = true}));
+    made = std::make_unique<GraphRunner>(std::move(graph), options);
+  }
+  Runner& runner = *made;
   Json summary;
   SF_TRY(options.npz.empty() ? run_files(runner, summary) : run_rows(runner, summary));
-  if (options.profile) summary["steps"] = runner.profile_json();
+  if (options.profile) summary["steps"] = profile_json(runner);
   if (options.json) {
     print_line(summary.dump());
     return {};

@@ -35,17 +35,26 @@ Status write_all(int fd, std::span<const std::byte> bytes) {
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) return fail(Code::NotFound, "cannot open ", path, ": ", std::strerror(errno));
+  return map(file.fd, path);
+}
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::open_descriptor(int fd) {
+  return map(fd, cat("descriptor ", fd));
+}
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::map(int fd, const std::string& path) {
   struct stat info {};
-  if (::fstat(file.fd, &info) != 0)
-    return fail(Code::NotFound, "cannot read ", path, ": ", std::strerror(errno));
+  if (::fstat(fd, &info) != 0) return fail(Code::NotFound, "cannot read ", path, ": ", std::strerror(errno));
   if (S_ISDIR(info.st_mode)) return invalid_argument(path, " is a directory, expected a file");
   if (!S_ISREG(info.st_mode)) return invalid_argument(path, " is not a regular file");
   if (info.st_size <= 0) return invalid_model(path, " is empty");
   const auto size = static_cast<size_t>(info.st_size);
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (data == MAP_FAILED) return fail(Code::NotFound, "cannot map ", path, ": ", std::strerror(errno));
   return std::shared_ptr<const MappedFile>(new MappedFile(static_cast<const std::byte*>(data), size));
 }
+
+void MappedFile::prefetch() const { ::madvise(const_cast<std::byte*>(data_), size_, MADV_WILLNEED); }
 
 MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(data_), size_); }
 

@@ -14,14 +14,18 @@ class MappedFile {
  public:
   // Fails with one sentence for what is missing, unreadable, a directory or empty.
   static Result<std::shared_ptr<const MappedFile>> open(const std::string& path);
+  // An open file, which may be closed afterwards.
+  static Result<std::shared_ptr<const MappedFile>> open_descriptor(int fd);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  void prefetch() const;  // a hint that all of it is needed soon
 
  private:
   MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
+  static Result<std::shared_ptr<const MappedFile>> map(int fd, const std::string& name);
   const std::byte* data_;
   size_t size_;
 };

@@ -1,7 +1,5 @@
 #include "sixfold/engine/engine.h"
 
-#include <cstring>
-
 namespace sixfold {
 namespace {
 
@@ -30,8 +28,8 @@ ProgramValue to_value(const Value& v) {
 
 }  // namespace
 
-Result<Program> to_program(const Graph& graph) {
-  Program program;
+Result<FlatProgram> to_program(const Graph& graph) {
+  FlatProgram program;
   std::vector<Slot> slots(graph.value_count(), kNoSlot);
   Status error;
   const auto slot_of = [&](ValueId id) -> Slot {
@@ -63,41 +61,6 @@ Result<Program> to_program(const Graph& graph) {
   for (const auto& m : graph.mutations) program.mutations.push_back({slot_of(m.state), slot_of(m.next)});
   if (!error.ok()) return error.take_error();
   return program;
-}
-
-Result<std::vector<Tensor>> evaluate(Op op, std::span<const Tensor> inputs, const Attrs& attrs) {
-  Program program;
-  std::vector<Type> types;
-  ProgramStep step{op, {}, {}, attrs, std::string(to_text(op))};
-  for (const Tensor& t : inputs) {
-    types.push_back({t.dtype, to_dims(t.shape)});
-    if (t.dtype == DType::none) {
-      step.inputs.push_back(kNoSlot);
-      continue;
-    }
-    step.inputs.push_back(static_cast<Slot>(program.values.size()));
-    program.values.push_back({ProgramValue::constant, t.dtype, t.shape, t, ""});
-  }
-  SF_ASSIGN(const std::vector<Type> out_types, infer_types(op, types, attrs));
-  for (const Type& t : out_types) {
-    if (!is_static(t.dims)) return unsupported("the result ", t, " is symbolic");
-    step.outputs.push_back(static_cast<Slot>(program.values.size()));
-    program.outputs.push_back(step.outputs.back());
-    program.values.push_back({ProgramValue::temporary, t.dtype, static_shape(t.dims), {}, ""});
-  }
-  program.steps.push_back(std::move(step));
-  SF_ASSIGN(Plan plan, make_plan(std::move(program)));
-  cpu::Pool pool(1);
-  SF_ASSIGN(const std::unique_ptr<Executor> executor, Executor::create(std::move(plan), pool));
-  SF_TRY(executor->run({}));
-  std::vector<Tensor> results;
-  for (size_t i = 0; i < out_types.size(); ++i) {
-    std::byte* bytes = nullptr;
-    Tensor t = Tensor::allocate(out_types[i].dtype, static_shape(out_types[i].dims), &bytes);
-    std::memcpy(bytes, executor->output(i), t.size_bytes());
-    results.push_back(std::move(t));
-  }
-  return results;
 }
 
 }  // namespace sixfold

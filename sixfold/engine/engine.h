@@ -3,15 +3,13 @@
 
 #include <memory>
 
+#include "sixfold/execute/evaluate.h"
 #include "sixfold/execute/executor.h"
 #include "sixfold/graph/graph.h"
 
 namespace sixfold {
 
 // The graph as a flat program; every node must be canonical and every shape static.
-Result<Program> to_program(const Graph& graph);
-
-// One op on given tensors, now.
-Result<std::vector<Tensor>> evaluate(Op op, std::span<const Tensor> inputs, const Attrs& attrs);
+Result<FlatProgram> to_program(const Graph& graph);
 
 }  // namespace sixfold

@@ -109,7 +109,7 @@ Result<std::unique_ptr<Session>> Session::create(Graph graph, const Bindings& bi
   canonical.disabled.insert("fold_batch_norm");
   SF_TRY(canonicalize(g, canonical, &out->report_));
   SF_TRY(optimize_for_cpu(g, options, &out->report_));
-  SF_ASSIGN(Program program, to_program(g));
+  SF_ASSIGN(FlatProgram program, to_program(g));
   SF_ASSIGN(Plan plan, make_plan(std::move(program)));
   SF_ASSIGN(out->executor_, Executor::create(std::move(plan), pool));
   size_t tensors = 0;

@@ -31,7 +31,8 @@ Shape permuted(const Shape& x, const Shape& dims) {
 
 class Planner {
  public:
-  Planner(Program program, const PlanOptions& options) : program_(std::move(program)), options_(options) {}
+  Planner(FlatProgram program, const PlanOptions& options)
+      : program_(std::move(program)), options_(options) {}
 
   Result<Plan> plan() {
     for (ProgramValue& v : program_.values) {
@@ -309,6 +310,10 @@ class Planner {
     for (const auto& m : plan_.mutations) touch(m.next, end);
 
     if (options_.in_place) share_in_place();
+    if (options_.external_outputs)
+      for (const Slot s : plan_.outputs)
+        if (PlanValue& v = values[values[s].buffer]; v.kind == ProgramValue::temporary)
+          v.kind = ProgramValue::output;
     size_t scratch = 0;
     for (const PlanStep& s : plan_.steps) scratch = std::max(scratch, s.kernel->scratch_bytes());
     plan_.scratch_offset = (plan_memory(values) + 63) / 64 * 64;
@@ -340,7 +345,7 @@ class Planner {
     }
   }
 
-  Program program_;
+  FlatProgram program_;
   PlanOptions options_;
   Plan plan_;
   Status error_;
@@ -350,7 +355,7 @@ class Planner {
 
 }  // namespace
 
-Result<Plan> make_plan(Program program, const PlanOptions& options) {
+Result<Plan> make_plan(FlatProgram program, const PlanOptions& options) {
   return Planner(std::move(program), options).plan();
 }
 

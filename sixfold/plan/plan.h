@@ -18,6 +18,9 @@ namespace sixfold {
 struct PlanOptions {
   bool channels_last = true;
   bool in_place = true;
+  // Results that a step writes get no place in the arena: their buffers become ProgramValue::output. A result
+  // that is an input, a constant or also another result stays what it is, and its reader copies it.
+  bool external_outputs = false;
 };
 
 struct PlanValue {
@@ -40,12 +43,12 @@ struct Plan {
   std::vector<PlanValue> values;
   std::vector<PlanStep> steps;
   std::vector<Slot> inputs, outputs;
-  std::vector<Program::Mutation> mutations;
+  std::vector<FlatProgram::Mutation> mutations;
   size_t arena_bytes = 0;  // scratch included
   size_t scratch_offset = 0;
 };
 
-Result<Plan> make_plan(Program program, const PlanOptions& options = {});
+Result<Plan> make_plan(FlatProgram program, const PlanOptions& options = {});
 
 // Gives every temporary that owns memory its offset; returns the size of the arena. Alignment 64.
 size_t plan_memory(std::vector<PlanValue>& values);

@@ -12,11 +12,12 @@
 
 namespace sixfold {
 
-using Slot = uint32_t;  // index into Program::values
+using Slot = uint32_t;  // index into FlatProgram::values
 inline constexpr Slot kNoSlot = UINT32_MAX;
 
 struct ProgramValue {
-  enum Kind : uint8_t { temporary, input, constant, state } kind = temporary;
+  // output: a temporary in memory that the caller gives (PlanOptions::external_outputs)
+  enum Kind : uint8_t { temporary, input, constant, state, output } kind = temporary;
   DType dtype = DType::none;
   Shape shape;
   Tensor data;  // constant: row-major data; state: its initial value
@@ -31,7 +32,7 @@ struct ProgramStep {
   std::string name;  // for messages and profiles
 };
 
-struct Program {
+struct FlatProgram {
   std::vector<ProgramValue> values;
   std::vector<ProgramStep> steps;
   std::vector<Slot> inputs;

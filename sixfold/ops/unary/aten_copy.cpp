@@ -82,6 +82,7 @@ constexpr AtenRule kRules[] = {
     {"aten.to.device", to_dtype},
     {"aten.to.other", to_other},
     {"aten._to_copy.default", to_dtype},
+    {"dim_order_ops._to_dim_order_copy.default", to_dtype},
     {"aten.type_as.default", to_other},
     {"aten._cast_Float.default", cast<DType::f32>},
     {"aten._cast_Double.default", cast<DType::f64>},

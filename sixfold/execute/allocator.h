@@ -1,0 +1,69 @@
+// Where a method's memory comes from: planned buffers, results that nobody planned, scratch. What is sized by
+// a model goes through here, so that a caller can count, place and refuse it.
+//
+// Small things of our own (vectors of values and instructions, messages) use operator new, which in a build
+// without exceptions ends the process when the system has no memory at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <utility>
+
+namespace sixfold {
+
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  // Null when there is no memory. Alignment is a power of two.
+  virtual void* allocate(size_t bytes, size_t alignment) = 0;
+  virtual void release(void* memory, size_t bytes) = 0;
+};
+
+// The C library's. Lives as long as the process.
+inline Allocator& system_allocator() {
+  class System final : public Allocator {
+   public:
+    void* allocate(size_t bytes, size_t alignment) override {
+      const size_t padded =
+          bytes > SIZE_MAX - alignment ? 0 : (bytes + alignment - 1) / alignment * alignment;
+      return padded ? std::aligned_alloc(alignment, padded) : nullptr;
+    }
+    void release(void* memory, size_t) override { std::free(memory); }
+  };
+  static System allocator;
+  return allocator;
+}
+
+// Memory of an allocator, given back once.
+class Block {
+ public:
+  Block() = default;
+  // Empty when the allocator has none.
+  Block(Allocator& allocator, size_t bytes)
+      : allocator_(&allocator),
+        data_(static_cast<std::byte*>(allocator.allocate(bytes < 64 ? 64 : bytes, 64))),
+        bytes_(bytes < 64 ? 64 : bytes) {}
+  Block(Block&& other) noexcept { swap(other); }
+  Block& operator=(Block&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Block() {
+    if (data_) allocator_->release(data_, bytes_);
+  }
+
+  std::byte* data() const { return data_; }
+  size_t size_bytes() const { return data_ ? bytes_ : 0; }
+
+ private:
+  void swap(Block& other) {
+    std::swap(allocator_, other.allocator_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+  Allocator* allocator_ = nullptr;
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+}  // namespace sixfold

@@ -1,0 +1,71 @@
+#include "sixfold/load/program.h"
+
+#include "sixfold/base/mapped_file.h"
+#include "sixfold/load/kernel_table.h"
+#include "sixfold/pte/read.h"
+#include "sixfold/pte/verify.h"
+
+namespace sixfold {
+
+Result<Program> Program::from_memory(std::span<const std::byte> bytes, const LoadOptions& options,
+                                     std::shared_ptr<const void> owner) {
+  auto state = std::make_shared<State>();
+  SF_ASSIGN(state->program, pte::read(bytes, options.limits));
+  pte::VerifyOptions verify;
+  verify.limits = options.limits;
+  verify.arity = kernel_arity;
+  SF_TRY(pte::verify(state->program, verify));
+  state->owners.push_back(std::move(owner));
+  for (const std::string& path : options.data_files) {
+    SF_ASSIGN(const auto file, MappedFile::open(path));
+    if (options.prefetch) file->prefetch();
+    auto data = pte::read_ptd(file->bytes(), options.limits);
+    if (!data.ok()) return data.take_error().during(cat("reading ", path));
+    state->data.push_back(std::move(data).value());
+    state->owners.push_back(file);
+  }
+  return Program(std::move(state));
+}
+
+Result<Program> Program::open(const std::string& path, const LoadOptions& options) {
+  SF_ASSIGN(const auto file, MappedFile::open(path));
+  if (options.prefetch) file->prefetch();
+  auto out = from_memory(file->bytes(), options, file);
+  if (!out.ok()) return out.take_error().during(cat("loading ", path));
+  return out;
+}
+
+Result<Program> Program::open_descriptor(int fd, const LoadOptions& options) {
+  SF_ASSIGN(const auto file, MappedFile::open_descriptor(fd));
+  if (options.prefetch) file->prefetch();
+  return from_memory(file->bytes(), options, file);
+}
+
+const pte::Method* Program::find_method(std::string_view name) const {
+  for (const pte::Method& m : methods())
+    if (m.name == name) return &m;
+  return nullptr;
+}
+
+Result<std::span<const std::byte>> Program::data_of(const pte::Tensor& tensor) const {
+  if (tensor.location == pte::Location::segment) {
+    if (tensor.data_index == 0) return std::span<const std::byte>();
+    const auto& all = tensor.allocation ? state_->program.mutable_data : state_->program.constants;
+    return all[tensor.data_index];
+  }
+  for (const pte::DataFile& file : state_->data)
+    if (file.find(tensor.name)) return pte::external_data(file, tensor);
+  return fail(Code::NotFound, "the tensor ", tensor.name, " is in an external data file, and ",
+              state_->data.empty() ? "none was given"
+                                   : cat("none of the ", state_->data.size(), " that were given has it"));
+}
+
+const std::span<const std::byte>* Program::find_named_data(std::string_view key) const {
+  for (const pte::NamedData& d : state_->program.named_data)
+    if (d.key == key) return &d.data;
+  for (const pte::DataFile& file : state_->data)
+    if (const pte::DataEntry* e = file.find(key)) return &e->data;
+  return nullptr;
+}
+
+}  // namespace sixfold
