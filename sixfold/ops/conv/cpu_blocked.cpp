@@ -4,6 +4,9 @@
 // thread. A block of rows is a smaller convolution: it reads its rows and their halo, and only the first and
 // last block see the padding, so that a handful of primitives serves all tasks. A block of channels writes to
 // a dense tile, which is then copied into place: oneDNN's fast code takes no strided output.
+//
+// A long sum loses accuracy in one chain of f32 additions. It is computed in slices of input channels, each a
+// primitive that adds its own short chain to the tile; the slice of the input is made dense first.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -23,12 +26,14 @@ using onednn::Primitive;
 struct Variant {
   int64_t rows_in, rows_out, before, after;  // rows and their padding
   int64_t channels;                          // of the output
+  bool first;                                // of the slices: it brings the bias
   Primitive primitive;
 };
 
 // Weights of one block of channels in the layout that a primitive chose.
 struct Packed {
   int64_t first, channels;
+  int64_t first_in;  // of its slice
   dnnl_memory_desc_t desc;
   size_t size_bytes;
   Memory source, packed;      // as the model has them; as the primitive wants them
@@ -36,25 +41,36 @@ struct Packed {
   size_t scratch_offset = 0;  // of the packed weights, then
 };
 
-struct Task {
+// One slice of the input channels.
+struct Part {
   size_t variant, packed;
-  int64_t src, dst;  // element offsets of the first point, channels-last
-  int64_t first_channel;
-  int64_t points;
+  int64_t first_in;
   size_t scratch_offset;  // oneDNN's scratch
-  size_t tile_offset;     // dense result, when channels are split
-  Memory src_memory, dst_memory, bias_memory, scratch_memory;
+  Memory src, dst, bias, scratch;
   std::vector<dnnl_exec_arg_t> args;
+};
+
+struct Task {
+  std::vector<Part> parts;
+  int64_t src, dst;  // element offsets of the first point, channels-last
+  int64_t first_channel, channels;
+  int64_t points_in, points;
+  size_t slice_offset;  // dense slice of the input, when there are several
+  size_t tile_offset;   // dense result, when channels are split
 };
 
 struct Split {
   int64_t rows = 1, channels = 1;  // how many blocks
+  int64_t slices = 1;              // of the input channels
 };
 
 constexpr int64_t kLeastPoints = 28;    // of a block of rows: fewer leave the matrix unit idle
 constexpr int64_t kLeastChannels = 64;  // of a block of channels
 constexpr int64_t kTaskWork = 1 << 20;  // multiplications worth a task, about 15 us
 constexpr int64_t kMostTasks = 16;
+constexpr int64_t kMostTerms = 512;   // of one chain of additions, where the channels can be cut
+constexpr int64_t kSliceTerms = 128;  // of the chains that a longer one is cut into
+constexpr int64_t kLeastSlice = 32;   // input channels
 
 Split choose_split(const ConvShape& s) {
   const bool depthwise = s.groups > 1 && s.in_channels == s.groups;
@@ -90,6 +106,11 @@ Split choose_split(const ConvShape& s) {
     split_rows();
     split_channels();
   }
+  if (s.groups == 1 && !s.transposed && s.in_channels * numel(s.kernel) > kMostTerms) {
+    while (s.in_channels / split.slices * numel(s.kernel) > kSliceTerms &&
+           s.in_channels % (split.slices * 2 * 16) == 0 && s.in_channels / (split.slices * 2) >= kLeastSlice)
+      split.slices *= 2;
+  }
   return split;
 }
 
@@ -102,7 +123,9 @@ class BlockedConv final : public Kernel {
   Status add_tasks();
   Result<size_t> variant(const Variant& wanted);
   Result<Primitive> create(const Variant& v);
-  Result<size_t> packed(int64_t first, int64_t channels, const dnnl_memory_desc_t& desc);
+  Result<size_t> packed(int64_t first, int64_t channels, int64_t first_in, const dnnl_memory_desc_t& desc);
+  Result<Part> part(const Variant& wanted, int64_t first_channel, int64_t slice);
+  int64_t slice_channels() const { return shape_.in_channels / split_.slices; }
   size_t reserve(size_t bytes) {
     const size_t at = scratch_bytes_;
     scratch_bytes_ += (bytes + 63) / 64 * 64;
@@ -134,9 +157,9 @@ Shape image_dims(int64_t channels, int64_t rows, const Shape& spatial) {
 Result<Primitive> BlockedConv::create(const Variant& v) {
   const ConvShape& s = shape_;
   const size_t n = s.in.size();
-  const auto src = onednn::of_tag(image_dims(s.in_channels, v.rows_in, s.in), channels_last_tag(n));
+  const auto src = onednn::of_tag(image_dims(slice_channels(), v.rows_in, s.in), channels_last_tag(n));
   const auto dst = onednn::of_tag(image_dims(v.channels, v.rows_out, s.out), channels_last_tag(n));
-  Shape weight_dims{v.channels / s.groups, s.in_channels / s.groups};
+  Shape weight_dims{v.channels / s.groups, slice_channels() / s.groups};
   if (s.groups > 1) weight_dims.insert(weight_dims.begin(), s.groups);
   weight_dims.insert(weight_dims.end(), s.kernel.begin(), s.kernel.end());
   const auto weights = onednn::any(weight_dims);
@@ -146,21 +169,22 @@ Result<Primitive> BlockedConv::create(const Variant& v) {
   after[0] = v.after;
   for (int64_t& d : dilation) --d;  // oneDNN counts the gaps
   PostOps ops;
-  if (call_.residual && !call_.norm) ops.sum();  // a norm comes before the residual
+  // A norm comes before the residual.
+  if (!v.first || (call_.residual && !call_.norm)) ops.sum();
+  const bool with_bias = call_.bias && v.first;
   if (s.transposed) {
     dnnl_deconvolution_desc_t desc;
     if (dnnl_dilated_deconvolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_deconvolution_direct,
-                                                     &src, &weights, call_.bias ? &bias : nullptr, &dst,
+                                                     &src, &weights, with_bias ? &bias : nullptr, &dst,
                                                      s.stride.data(), dilation.data(), before.data(),
                                                      after.data()) != dnnl_success)
       return unsupported("oneDNN does not describe this transposed convolution");
     return Primitive::create(&desc, ops);
   }
   dnnl_convolution_desc_t desc;
-  if (dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_convolution_direct, &src,
-                                                 &weights, call_.bias ? &bias : nullptr, &dst,
-                                                 s.stride.data(), dilation.data(), before.data(),
-                                                 after.data()) != dnnl_success)
+  if (dnnl_dilated_convolution_forward_desc_init(
+          &desc, dnnl_forward_inference, dnnl_convolution_direct, &src, &weights, with_bias ? &bias : nullptr,
+          &dst, s.stride.data(), dilation.data(), before.data(), after.data()) != dnnl_success)
     return unsupported("oneDNN does not describe this convolution");
   return Primitive::create(&desc, ops);
 }
@@ -169,23 +193,26 @@ Result<size_t> BlockedConv::variant(const Variant& v) {
   for (size_t i = 0; i < variants_.size(); ++i) {
     const Variant& o = variants_[i];
     if (o.rows_in == v.rows_in && o.rows_out == v.rows_out && o.before == v.before && o.after == v.after &&
-        o.channels == v.channels)
+        o.channels == v.channels && o.first == v.first)
       return i;
   }
   SF_ASSIGN(Primitive primitive, create(v));
-  variants_.push_back({v.rows_in, v.rows_out, v.before, v.after, v.channels, std::move(primitive)});
+  variants_.push_back({v.rows_in, v.rows_out, v.before, v.after, v.channels, v.first, std::move(primitive)});
   return variants_.size() - 1;
 }
 
-Result<size_t> BlockedConv::packed(int64_t first, int64_t channels, const dnnl_memory_desc_t& desc) {
+Result<size_t> BlockedConv::packed(int64_t first, int64_t channels, int64_t first_in,
+                                   const dnnl_memory_desc_t& desc) {
   for (size_t i = 0; i < packed_.size(); ++i) {
     const Packed& p = packed_[i];
-    if (p.first == first && p.channels == channels && dnnl_memory_desc_equal(&p.desc, &desc)) return i;
+    if (p.first == first && p.channels == channels && p.first_in == first_in &&
+        dnnl_memory_desc_equal(&p.desc, &desc))
+      return i;
   }
   const ConvShape& s = shape_;
   const int64_t taps = numel(s.kernel), group_in = s.in_channels / s.groups,
                 group_out = s.out_channels / s.groups;
-  Shape dims{channels / s.groups, group_in}, strides;
+  Shape dims{channels / s.groups, slice_channels() / s.groups}, strides;
   if (s.transposed)
     strides = {taps, group_out * taps};
   else
@@ -199,11 +226,11 @@ Result<size_t> BlockedConv::packed(int64_t first, int64_t channels, const dnnl_m
   strides.insert(strides.end(), tap_strides.begin(), tap_strides.end());
   const auto plain = onednn::of_strides(dims, strides);
 
-  Packed p{first, channels, desc, dnnl_memory_desc_get_size(&desc), Memory(plain), {}, {}, 0};
+  Packed p{first, channels, first_in, desc, dnnl_memory_desc_get_size(&desc), Memory(plain), {}, {}, 0};
   SF_ASSIGN(p.reorder, Primitive::reorder(plain, desc));
   if (call_.weights) {
     p.packed = Memory(desc, DNNL_MEMORY_ALLOCATE);
-    p.source.set(call_.weights + first * strides[s.groups > 1 ? 1 : 0]);
+    p.source.set(call_.weights + first * strides[s.groups > 1 ? 1 : 0] + first_in * taps);
     Memory scratch(p.reorder.desc(dnnl_query_scratchpad_md), DNNL_MEMORY_ALLOCATE);
     const dnnl_exec_arg_t args[] = {
         {DNNL_ARG_FROM, p.source.get()}, {DNNL_ARG_TO, p.packed.get()}, {DNNL_ARG_SCRATCHPAD, scratch.get()}};
@@ -217,6 +244,28 @@ Result<size_t> BlockedConv::packed(int64_t first, int64_t channels, const dnnl_m
   }
   packed_.push_back(std::move(p));
   return packed_.size() - 1;
+}
+
+Result<Part> BlockedConv::part(const Variant& wanted, int64_t first_channel, int64_t slice) {
+  Part out{};
+  out.first_in = slice * slice_channels();
+  SF_ASSIGN(out.variant, variant(wanted));
+  const Primitive& primitive = variants_[out.variant].primitive;
+  SF_ASSIGN(out.packed,
+            packed(first_channel, wanted.channels, out.first_in, primitive.desc(dnnl_query_weights_md)));
+  out.scratch_offset = reserve(primitive.scratch_bytes());
+  out.src = Memory(primitive.desc(dnnl_query_src_md));
+  out.dst = Memory(primitive.desc(dnnl_query_dst_md));
+  out.scratch = Memory(primitive.desc(dnnl_query_scratchpad_md));
+  out.args = {{DNNL_ARG_SRC, out.src.get()},
+              {DNNL_ARG_DST, out.dst.get()},
+              {DNNL_ARG_WEIGHTS, packed_[out.packed].packed.get()},
+              {DNNL_ARG_SCRATCHPAD, out.scratch.get()}};
+  if (call_.bias && wanted.first) {
+    out.bias = Memory(primitive.desc(dnnl_query_weights_md, 1));
+    out.args.push_back({DNNL_ARG_BIAS, out.bias.get()});
+  }
+  return out;
 }
 
 // [first, last) of block i of n; blocks differ by one unit at most.
@@ -234,7 +283,7 @@ Status BlockedConv::add_tasks() {
         const int64_t first = edge(r, split_.rows, s.out[0]), last = edge(r + 1, split_.rows, s.out[0]);
         const int64_t channel = edge(c, split_.channels, s.out_channels, 16);
         const int64_t channels = edge(c + 1, split_.channels, s.out_channels, 16) - channel;
-        Variant v{s.in[0], last - first, s.padding[0], s.padding_end[0], channels, {}};
+        Variant v{s.in[0], last - first, s.padding[0], s.padding_end[0], channels, true, {}};
         int64_t top = 0;
         if (split_.rows > 1) {  // the rows that the block reads
           top = first * s.stride[0] - s.padding[0];
@@ -247,27 +296,21 @@ Status BlockedConv::add_tasks() {
           if (v.rows_in < 1) return unsupported("a block of rows lies in the padding");
         }
         Task task{};
-        SF_ASSIGN(task.variant, variant(v));
-        const Primitive& primitive = variants_[task.variant].primitive;
-        SF_ASSIGN(task.packed, packed(channel, channels, primitive.desc(dnnl_query_weights_md)));
+        for (int64_t slice = 0; slice < split_.slices; ++slice) {
+          v.first = slice == 0;
+          SF_ASSIGN(Part next, part(v, channel, slice));
+          task.parts.push_back(std::move(next));
+        }
         task.src = image * s.in_points() * s.in_channels + top * in_row;
         task.dst = image * s.out_points() * s.out_channels + first * out_row + channel;
         task.first_channel = channel;
+        task.channels = channels;
+        task.points_in = v.rows_in * (s.in_points() / s.in[0]);
         task.points = (last - first) * (s.out_points() / s.out[0]);
-        task.scratch_offset = reserve(primitive.scratch_bytes());
+        if (split_.slices > 1)
+          task.slice_offset = reserve(static_cast<size_t>(task.points_in * slice_channels()) * sizeof(float));
         if (split_.channels > 1)
           task.tile_offset = reserve(static_cast<size_t>(task.points * channels) * sizeof(float));
-        task.src_memory = Memory(primitive.desc(dnnl_query_src_md));
-        task.dst_memory = Memory(primitive.desc(dnnl_query_dst_md));
-        task.scratch_memory = Memory(primitive.desc(dnnl_query_scratchpad_md));
-        task.args = {{DNNL_ARG_SRC, task.src_memory.get()},
-                     {DNNL_ARG_DST, task.dst_memory.get()},
-                     {DNNL_ARG_WEIGHTS, packed_[task.packed].packed.get()},
-                     {DNNL_ARG_SCRATCHPAD, task.scratch_memory.get()}};
-        if (call_.bias) {
-          task.bias_memory = Memory(primitive.desc(dnnl_query_weights_md, 1));
-          task.args.push_back({DNNL_ARG_BIAS, task.bias_memory.get()});
-        }
         tasks_.push_back(std::move(task));
       }
     }
@@ -305,8 +348,7 @@ KernelResult BlockedConv::make(const ConvCall& call) {
 
 void BlockedConv::run_task(Task& task, const float* src, const Affine& affine, const float* residual,
                            float* dst, std::byte* scratch) {
-  const Variant& v = variants_[task.variant];
-  const int64_t channels = v.channels, row = shape_.out_channels;
+  const int64_t channels = task.channels, row = shape_.out_channels;
   const bool tiled = split_.channels > 1;
   float* out = dst + task.dst;
   float* result = tiled ? reinterpret_cast<float*>(scratch + task.tile_offset) : out;
@@ -319,11 +361,22 @@ void BlockedConv::run_task(Task& task, const float* src, const Affine& affine, c
         std::memcpy(result + p * channels, from + p * row, static_cast<size_t>(channels) * sizeof(float));
     }
   }
-  task.src_memory.set(src + task.src);
-  task.dst_memory.set(result);
-  task.scratch_memory.set(scratch + task.scratch_offset);
-  if (affine.bias) task.bias_memory.set(affine.bias + task.first_channel);
-  v.primitive.execute(task.args);
+  for (Part& part : task.parts) {
+    const float* from = src + task.src;
+    if (split_.slices > 1) {
+      auto* slice = reinterpret_cast<float*>(scratch + task.slice_offset);
+      const int64_t wide = shape_.in_channels, narrow = slice_channels();
+      for (int64_t p = 0; p < task.points_in; ++p)
+        std::memcpy(slice + p * narrow, from + p * wide + part.first_in,
+                    static_cast<size_t>(narrow) * sizeof(float));
+      from = slice;
+    }
+    part.src.set(from);
+    part.dst.set(result);
+    part.scratch.set(scratch + part.scratch_offset);
+    if (part.bias.get()) part.bias.set(affine.bias + task.first_channel);
+    variants_[part.variant].primitive.execute(part.args);
+  }
   if (call_.norm) {
     for (int64_t p = 0; p < task.points; ++p)
       scale_row_f32(result + p * channels, affine.scale + task.first_channel,
@@ -349,7 +402,7 @@ Status BlockedConv::run(const Buffers& b) {
     const float* weights = b.input<float>(1);
     const int64_t channel_stride = (s.transposed ? 1 : s.in_channels / s.groups) * numel(s.kernel);
     for (Packed& p : packed_) {
-      p.source.set(weights + p.first * channel_stride);
+      p.source.set(weights + p.first * channel_stride + p.first_in * numel(s.kernel));
       p.packed.set(b.scratch + p.scratch_offset);
     }
     b.pool.for_each(packed_.size(), [&](size_t i) {
