@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "sixfold/base/tensor.h"
 #include "sixfold/pte/bpte_generated.h"
 #include "sixfold/pte/check.h"
 #include "sixfold/pte/scalar_type.h"
@@ -25,6 +26,7 @@ Status read_tensor(const bpte_wire::Tensor& from, Budget& budget, BundledTensor&
   if (bytes != to.data.size())
     return invalid_model("it has ", to.data.size(), " bytes, sizes ", to.sizes, " of ", to_text(to.dtype),
                          " need ", bytes);
+  if (to.dtype == DType::boolean) SF_TRY(check_bools(to.data));
   return check_aligned(to.data, to.dtype);
 }
 

@@ -94,10 +94,10 @@ TEST(Ptd, reads_back_what_was_written) {
   const std::vector<float> a = {1, 2, 3, 4}, b = {1, 2, 3, 4};
   const std::string blob = "opaque";
   const std::vector<DataEntry> entries = {
-      {"z", Sample::view(a), DataEntry::Layout{DType::f32, {2, 2}, {1, 0}}},
-      {"a", Sample::view(b), DataEntry::Layout{DType::i32, {4}, {0}}},
+      {"z", Sample::view(a), TensorLayout{DType::f32, {2, 2}, {1, 0}}},
+      {"a", Sample::view(b), TensorLayout{DType::i32, {4}, {0}}},
       {"blob", Sample::view(blob), std::nullopt},
-      {"empty", {}, DataEntry::Layout{DType::f32, {0, 3}, {0, 1}}},
+      {"empty", {}, TensorLayout{DType::f32, {0, 3}, {0, 1}}},
   };
   const AlignedBytes file(*write_ptd(entries));
   const auto data = read_ptd(file.bytes());
@@ -120,13 +120,12 @@ TEST(Ptd, refuses_what_does_not_fit) {
     return message(read_ptd(file.bytes()));
   };
   const auto bytes = Sample::view(a);
-  EXPECT_EQ(refusal({"w", bytes, DataEntry::Layout{DType::f32, {4}, {0}}}), "");
-  EXPECT_EQ(refusal({"w", bytes, DataEntry::Layout{DType::f32, {5}, {0}}}),
+  EXPECT_EQ(refusal({"w", bytes, TensorLayout{DType::f32, {4}, {0}}}), "");
+  EXPECT_EQ(refusal({"w", bytes, TensorLayout{DType::f32, {5}, {0}}}),
             "it has 16 bytes, sizes [5] of f32 need 20 (while reading entry 0, \"w\")");
-  EXPECT_NE(refusal({"w", bytes, DataEntry::Layout{DType::f32, {4}, {1}}}).find("not a permutation"),
+  EXPECT_NE(refusal({"w", bytes, TensorLayout{DType::f32, {4}, {1}}}).find("not a permutation"),
             std::string::npos);
-  EXPECT_NE(refusal({"w", bytes, DataEntry::Layout{DType::f32, {-4}, {0}}}).find("negative"),
-            std::string::npos);
+  EXPECT_NE(refusal({"w", bytes, TensorLayout{DType::f32, {-4}, {0}}}).find("negative"), std::string::npos);
   EXPECT_NE(refusal({"", bytes, std::nullopt}).find("no key"), std::string::npos);
   const AlignedBytes twice(*write_ptd({{{"w", bytes, std::nullopt}, {"w", bytes, std::nullopt}}}));
   EXPECT_EQ(message(read_ptd(twice.bytes())), "the key \"w\" is there twice");

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "sixfold/base/tensor.h"
 #include "sixfold/pte/check.h"
 #include "sixfold/pte/header.h"
 #include "sixfold/pte/ptd_generated.h"
@@ -73,7 +74,7 @@ Status read_entry(const ptd_wire::NamedData& from, const std::vector<std::span<c
   to.data = segments[from.segment_index()];
   const ptd_wire::Layout* layout = from.layout();
   if (!layout) return ok_status();
-  DataEntry::Layout& out = to.layout.emplace();
+  TensorLayout& out = to.layout.emplace();
   SF_ASSIGN(out.dtype, dtype_of(layout->scalar_type()));
   SF_TRY(budget.copy(layout->sizes(), out.sizes));
   SF_TRY(budget.copy(layout->dim_order(), out.dim_order));
@@ -81,7 +82,7 @@ Status read_entry(const ptd_wire::NamedData& from, const std::vector<std::span<c
   if (bytes != to.data.size())
     return invalid_model("it has ", to.data.size(), " bytes, sizes ", out.sizes, " of ", to_text(out.dtype),
                          " need ", bytes);
-  return ok_status();
+  return out.dtype == DType::boolean ? check_bools(to.data) : ok_status();
 }
 
 }  // namespace
@@ -125,8 +126,8 @@ Result<std::span<const std::byte>> external_data(const DataFile& file, const Ten
   const DataEntry* entry = file.find(tensor.name);
   if (!entry) return fail(Code::NotFound, "the data files have no tensor ", quoted(tensor.name));
   if (!entry->layout) return invalid_model("the data of ", quoted(tensor.name), " is not a tensor");
-  const DataEntry::Layout wanted{tensor.dtype, tensor.sizes, tensor.dim_order};
-  const auto text = [](const DataEntry::Layout& layout) {
+  const TensorLayout wanted{tensor.dtype, tensor.sizes, tensor.dim_order};
+  const auto text = [](const TensorLayout& layout) {
     return cat(to_text(layout.dtype), " ", layout.sizes, " in dim order ",
                std::vector<int>(layout.dim_order.begin(), layout.dim_order.end()));
   };

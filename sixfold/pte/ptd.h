@@ -16,16 +16,17 @@
 
 namespace sixfold::pte {
 
+struct TensorLayout {
+  DType dtype = DType::none;
+  std::vector<int32_t> sizes;
+  std::vector<uint8_t> dim_order;
+  bool operator==(const TensorLayout&) const = default;
+};
+
 struct DataEntry {
-  struct Layout {
-    DType dtype = DType::none;
-    std::vector<int32_t> sizes;
-    std::vector<uint8_t> dim_order;
-    bool operator==(const Layout&) const = default;
-  };
-  std::string key;                  // fully qualified name of a tensor, or what a delegate calls its bytes
-  std::span<const std::byte> data;  // a view of the file
-  std::optional<Layout> layout;     // absent for bytes that only a delegate understands
+  std::string key;                     // fully qualified name of a tensor, or what a delegate calls its bytes
+  std::span<const std::byte> data;     // a view of the file
+  std::optional<TensorLayout> layout;  // absent for bytes that only a delegate understands
 };
 
 struct DataFile {

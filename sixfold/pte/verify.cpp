@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "sixfold/base/tensor.h"
 #include "sixfold/pte/check.h"
 #include "sixfold/pte/header.h"
 #include "sixfold/pte/text.h"
@@ -127,6 +128,7 @@ class MethodVerifier {
       return invalid_model(what, tensor.data_index, " has ", found.size(),
                            " bytes up to the end of its segment, sizes ", tensor.sizes, " of ",
                            to_text(tensor.dtype), " need ", bytes);
+    if (tensor.dtype == DType::boolean) SF_TRY(check_bools(found.first(bytes)));
     // Initial values are copied; constants are used where they are.
     return tensor.allocation ? ok_status() : check_aligned(found, tensor.dtype);
   }

@@ -76,6 +76,8 @@ const Damage kDamages[] = {
        tensor(p, 0).sizes = {1, 1};
      },
      "2 bytes off the alignment of 4"},
+    {"constant_bools", [](Program& p) { tensor(p, 1).dtype = DType::boolean; },
+     "byte 0 of a bool tensor is 9"},
     {"initial_index", [](Program& p) { tensor(p, 2).data_index = 2; },
      "is initial value 2, the program has 1"},
     {"initial_size", [](Program& p) { tensor(p, 2).sizes = {3}; }, "initial value 1 has 8 bytes"},
