@@ -48,8 +48,9 @@ void add_run(CLI::App& app, Command& chosen) {
 void add_show(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<ShowOptions>();
   CLI::App* show = app.add_subcommand(
-      "show", "Show a model: inputs, outputs, ops, costs, parameters, graph with source lines");
-  show->add_option("model", options->model, "A .pt2 file")->required();
+      "show",
+      "Show a model: inputs, outputs, ops, costs, parameters, graph; of a .pte also memory and segments");
+  show->add_option("model", options->model, "A .pt2, .pte, .ptd or .bpte file")->required();
   show->add_option("--stage", options->stage,
                    "Graph to show: imported (as in the file), canonical, or cpu (as the CPU engine runs it)")
       ->capture_default_str();

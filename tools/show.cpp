@@ -4,10 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "sixfold/base/mapped_file.h"
 #include "sixfold/import/import.h"
 #include "sixfold/ops/cost.h"
 #include "sixfold/rewrite/pipeline.h"
 #include "tools/command.h"
+#include "tools/show_pte.h"
 
 namespace sixfold::tools {
 namespace {
@@ -241,6 +243,10 @@ Status run_it() {
 
 Status show_command(const ShowOptions& given) {
   options = given;
+  {
+    SF_ASSIGN(const auto file, MappedFile::open(options.model));
+    if (is_pte_family(file->bytes())) return show_pte_command(options, file->bytes());
+  }
   return run_it();
 }
 

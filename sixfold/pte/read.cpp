@@ -26,20 +26,20 @@ Status check_segments(const Vector<Offset<wire::Segment>>* segments, const Heade
   for (size_t i = 0; i < count(segments); ++i) {
     const wire::Segment* segment = segments->Get(static_cast<uint32_t>(i));
     SF_TRY(check_segment(i, segment->offset(), segment->size(), available, end));
-    layout.segments.push_back({header.segment_base + segment->offset(), segment->size()});
+    layout.segments.push_back({header.segment_base + segment->offset(), segment->size(), {}});
   }
   return ok_status();
 }
 
 // Each entry reaches to the end of the segment until its tensors are known.
-Status read_offsets(const wire::Subsegments& table, std::string_view what, ProgramBytes& bytes,
-                    std::vector<std::span<const std::byte>>& out, Budget& budget) {
+Status read_offsets(const wire::Subsegments& table, std::string_view what, std::string_view content,
+                    ProgramBytes& bytes, std::vector<std::span<const std::byte>>& out, Budget& budget) {
   std::vector<uint64_t> offsets;
   SF_TRY(budget.copy(table.offsets(), offsets));
   if (offsets.empty()) return ok_status();
   out.resize(1);
   if (offsets.size() == 1) return ok_status();
-  SF_ASSIGN(const auto segment, bytes.segment(table.segment_index(), what));
+  SF_ASSIGN(const auto segment, bytes.segment(table.segment_index(), content));
   for (size_t i = 1; i < offsets.size(); ++i) {
     if (offsets[i] > segment.size())
       return invalid_model(what, " ", i, " begins at byte ", offsets[i], " of segment ",
@@ -51,7 +51,7 @@ Status read_offsets(const wire::Subsegments& table, std::string_view what, Progr
 
 Status read_data(const wire::Program& root, ProgramBytes& bytes, Budget& budget, Program& program) {
   if (const auto* table = root.constant_segment())
-    SF_TRY(read_offsets(*table, "constant", bytes, program.constants, budget));
+    SF_TRY(read_offsets(*table, "constant", "constants", bytes, program.constants, budget));
   if (program.constants.size() < 2 && count(root.constant_buffer()) > 0) {
     program.constants.clear();
     for (const wire::InlineBytes* buffer : *root.constant_buffer())
@@ -62,8 +62,8 @@ Status read_data(const wire::Program& root, ProgramBytes& bytes, Budget& budget,
     return unsupported("the program has ", root.mutable_segments()->size(),
                        " mutable data segments, expected at most 1");
   if (count(root.mutable_segments()) == 1)
-    SF_TRY(
-        read_offsets(*root.mutable_segments()->Get(0), "mutable data", bytes, program.mutable_data, budget));
+    SF_TRY(read_offsets(*root.mutable_segments()->Get(0), "initial value", "initial values", bytes,
+                        program.mutable_data, budget));
   return ok_status();
 }
 
@@ -129,15 +129,15 @@ Status check_overlaps(const std::vector<std::span<const std::byte>>& data, std::
 
 }  // namespace
 
-Result<std::span<const std::byte>> ProgramBytes::segment(uint64_t index, std::string_view use) {
+Result<std::span<const std::byte>> ProgramBytes::segment(uint64_t index, std::string_view content) {
   if (index >= layout.segments.size())
-    return invalid_model(use, " is in segment ", index, ", the program has ", layout.segments.size());
+    return invalid_model(content, ": segment ", index, " does not exist, the program has ",
+                         layout.segments.size());
   // One blob may serve many delegates or many names, but a segment has one kind of content.
-  if (uses.empty()) uses.resize(layout.segments.size());
-  if (!uses[index].empty() && uses[index] != use)
-    return invalid_model("segment ", index, " has both ", uses[index], " and ", use);
-  uses[index] = use;
-  const Layout::Segment& segment = layout.segments[index];
+  Layout::Segment& segment = layout.segments[index];
+  if (!segment.content.empty() && segment.content != content)
+    return invalid_model("segment ", index, " has both ", segment.content, " and ", content);
+  segment.content = content;
   if (segment.size == 0) return std::span<const std::byte>{};
   return file.subspan(segment.offset, segment.size);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "sixfold/base/result.h"
@@ -18,6 +19,8 @@ struct Layout {
   struct Segment {
     uint64_t offset = 0;  // from the start of the file
     uint64_t size = 0;
+    std::string_view
+        content;  // "constants", "initial values", "delegate", "named data"; empty: nobody uses it
     bool operator==(const Segment&) const = default;
   };
   uint64_t file_size = 0;

@@ -15,11 +15,11 @@ namespace sixfold::pte {
 // The parts of a file that tables refer to.
 struct ProgramBytes {
   std::span<const std::byte> file;
-  const Layout& layout;
+  Layout& layout;
   const flatbuffers::Vector<flatbuffers::Offset<wire::InlineBytes>>* inline_delegates;
-  std::vector<std::string_view> uses;  // of each segment
 
-  Result<std::span<const std::byte>> segment(uint64_t index, std::string_view use);
+  // `content` is how Layout::Segment calls it.
+  Result<std::span<const std::byte>> segment(uint64_t index, std::string_view content);
 };
 
 Status read_methods(const wire::Program& root, ProgramBytes& bytes, const Limits& limits, Budget& budget,
