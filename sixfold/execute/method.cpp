@@ -205,12 +205,18 @@ std::vector<Method::Profile> Method::profile() const {
   std::vector<Profile> out;
   for (size_t c = 0; c < chains_.size(); ++c) {
     for (size_t i = 0; i < chains_[c].size(); ++i) {
-      std::string_view name = "move, jump or free";
-      if (const auto* k = std::get_if<KernelStep>(&chains_[c][i])) name = k->row().name;
-      if (const auto* d = std::get_if<DelegateStep>(&chains_[c][i])) name = plan_->delegates[d->index].id;
-      if (std::holds_alternative<PrimStep>(chains_[c][i])) name = "prim";
-      out.push_back({name, static_cast<uint32_t>(c), static_cast<uint32_t>(i), times_[c][i].first,
-                     times_[c][i].second});
+      // ExecuTorch's words for them
+      static constexpr std::string_view kKinds[] = {"OPERATOR_CALL", "DELEGATE_CALL", "MOVE_CALL", "JF_CALL",
+                                                    "FREE_CALL"};
+      const pte::Instruction& instruction = plan_->chains[c][i];
+      const std::string_view kind = kKinds[instruction.index()];
+      std::string name(kind);
+      if (const auto* call = std::get_if<pte::KernelCall>(&instruction))
+        name = pte::kernel_name(plan_->operators[call->operator_index]);
+      if (const auto* call = std::get_if<pte::DelegateCall>(&instruction))
+        name = plan_->delegates[call->delegate_index].id;
+      out.push_back({std::move(name), kind, static_cast<uint32_t>(c), static_cast<uint32_t>(i),
+                     times_[c][i].first, times_[c][i].second});
     }
   }
   return out;

@@ -78,7 +78,8 @@ class Method {
   // Nanoseconds of each instruction in the last execute, chain after chain.
   void set_profiling(bool on) { profiling_ = on; }
   struct Profile {
-    std::string_view name;  // of the kernel, delegate or instruction
+    std::string name;       // of the kernel or delegate, otherwise the kind
+    std::string_view kind;  // OPERATOR_CALL, DELEGATE_CALL, MOVE_CALL, JF_CALL or FREE_CALL
     uint32_t chain, instruction;
     int64_t start_ns, end_ns;  // start_ns 0: not executed
   };
