@@ -19,7 +19,7 @@ struct RunOptions {
   bool json = false, profile = false;
   std::vector<std::string> disabled;
   size_t stop_after = SIZE_MAX;
-  std::string method = "forward";        // of a .pte
+  std::string method = "forward", input_list;  // of a .pte
   std::vector<std::string> data_files;  // .ptd
 };
 Status run_command(const RunOptions& options);

@@ -36,6 +36,8 @@ void add_run(CLI::App& app, Command& chosen) {
   run->add_option("--threads", options->threads, "Threads; 0 means one for each core")->capture_default_str();
   run->add_option("--iterations", options->iterations, "Timed runs of each call")->capture_default_str();
   run->add_option("--warmup", options->warmup, "Runs before the timed ones")->capture_default_str();
+  run->add_option("--input-list", options->input_list,
+                  "File with a line for each call of a .pte: the .npy files of its inputs");
   run->add_option("--method", options->method, "Method of a .pte")->capture_default_str();
   run->add_option("--data", options->data_files, "A .ptd with constants of a .pte")->allow_extra_args(false);
   run->add_flag("--profile", options->profile, "Time spent in each op");

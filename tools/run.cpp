@@ -3,8 +3,10 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "sixfold/base/npy.h"
 #include "sixfold/engine/session.h"
@@ -197,6 +199,34 @@ Status run_files(Runner& runner, Json& summary) {
   return {};
 }
 
+// A line of the list has the .npy files of one call; buffers that the program mutates live on from call to
+// call.
+Status run_list(Runner& runner, Json& summary) {
+  std::ifstream list(options.input_list);
+  if (!list) return fail(Code::NotFound, "cannot open ", options.input_list);
+  if (!options.output_dir.empty()) SF_TRY(check_output_dir());
+  Json calls = Json::array();
+  std::string line;
+  for (size_t n = 0; std::getline(list, line); ++n) {
+    std::istringstream words(line);
+    std::vector<Tensor> fed;
+    for (std::string path; words >> path;) {
+      SF_ASSIGN(Tensor t, read_npy(path));
+      fed.push_back(std::move(t));
+    }
+    Status s = n == 0 ? runner.prepare(fed) : runner.feed(fed);
+    if (s.ok()) s = runner.run_once();
+    if (!s.ok()) return s.take_error().during(cat("running line ", n + 1, " of ", options.input_list));
+    calls.push_back(outputs_json(runner));
+    for (size_t i = 0; i < runner.output_count() && !options.output_dir.empty(); ++i)
+      SF_TRY(write_npy(cat(options.output_dir, "/output_", n, "_", i, ".npy"), for_numpy(runner.output(i))));
+  }
+  if (runner.times_ms().empty()) return invalid_argument(options.input_list, " has no lines");
+  summary = times_json(runner);
+  summary["calls"] = calls;
+  return {};
+}
+
 // All rows of the outputs, stacked.
 class Collector {
  public:
@@ -277,8 +307,8 @@ Status run_rows(Runner& runner, Json& summary) {
 Status run_it() {
   if (options.engine != "cpu")
     return invalid_argument("engine ", options.engine, " is not known: the engine of this build is cpu");
-  if (!options.npz.empty() && !options.inputs.empty())
-    return invalid_argument("--input and --npz exclude each other");
+  if (!options.npz.empty() + !options.inputs.empty() + !options.input_list.empty() > 1)
+    return invalid_argument("--input, --npz and --input-list exclude each other");
   if (options.iterations == 0) return invalid_argument("--iterations must be at least 1");
   SF_ASSIGN(const FileKind kind, file_kind(options.model));
   if (kind == FileKind::bpte) return check_bundle(options);
@@ -286,12 +316,16 @@ Status run_it() {
   if (kind == FileKind::pte) {
     SF_ASSIGN(made, make_program_runner(options));
   } else {
+    if (!options.input_list.empty())
+      return invalid_argument("--input-list is for .pte files: a .pt2 is planned for the shapes of one call");
     SF_ASSIGN(Graph graph, import_pt2(options.model, {.check_crc = true}));
     made = std::make_unique<GraphRunner>(std::move(graph), options);
   }
   Runner& runner = *made;
   Json summary;
-  SF_TRY(options.npz.empty() ? run_files(runner, summary) : run_rows(runner, summary));
+  SF_TRY(!options.input_list.empty() ? run_list(runner, summary)
+         : options.npz.empty()       ? run_files(runner, summary)
+                                     : run_rows(runner, summary));
   if (options.profile) summary["steps"] = profile_json(runner);
   if (options.json) {
     print_line(summary.dump());

@@ -5,23 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "sixfold/base/count_allocations.h"
 #include "sixfold/engine/session.h"
-
-#ifndef SIXFOLD_SANITIZED  // the sanitizer has allocators of its own
-// Counts what code of this program allocates. oneDNN, a library of its own, builds a small map of arguments
-// in each call of a primitive, which its C API gives no way around: allocations that come from outside the
-// program's text do not count.
-extern char __executable_start, etext;
-static std::atomic<size_t> allocations{0};
-__attribute__((noinline)) void* operator new(size_t n) {
-  const char* caller = static_cast<const char*>(__builtin_return_address(0));
-  if (caller >= &__executable_start && caller < &etext) ++allocations;
-  if (void* p = std::malloc(n ? n : 1)) return p;
-  std::abort();
-}
-__attribute__((noinline)) void operator delete(void* p) noexcept { std::free(p); }
-__attribute__((noinline)) void operator delete(void* p, size_t) noexcept { std::free(p); }
-#endif
 
 namespace sixfold {
 namespace {
@@ -124,12 +109,12 @@ TEST(Engine, running_allocates_nothing) {
   const void* in = x.data;
   Executor& executor = (*session)->executor();
   ASSERT_TRUE(executor.run(std::span(&in, 1)).ok());
-  const size_t before = allocations;
+  const size_t before = testing::allocations();
   ASSERT_TRUE(executor.run(std::span(&in, 1)).ok());
-  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_EQ(testing::allocations() - before, 0u);
   int* volatile one = new int;  // the counter counts
   delete one;
-  EXPECT_EQ(allocations - before, 1u);
+  EXPECT_EQ(testing::allocations() - before, 1u);
 }
 #endif
 

@@ -28,6 +28,37 @@ void reorder(const Shape& sizes, const Shape& from_strides, const std::byte* fro
   }
 }
 
+bool fits(std::span<const int64_t> sizes, std::span<const int32_t> declared, bool smaller_too) {
+  if (sizes.size() != declared.size()) return false;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] < 0 || (smaller_too ? sizes[d] > declared[d] : sizes[d] != declared[d])) return false;
+  return true;
+}
+
+bool is_permutation(std::span<const uint8_t> dim_order, size_t rank) {
+  uint32_t seen = 0;
+  for (const uint8_t d : dim_order)
+    if (d < rank && d < 32) seen |= 1u << d;
+  return dim_order.size() == rank && seen == (1u << rank) - 1;
+}
+
+Shape given_strides(const TensorView& t) {
+  return t.dim_order.empty() ? contiguous_strides(Shape(t.sizes.begin(), t.sizes.end()))
+                             : strides_of(t.sizes, t.dim_order);
+}
+
+// Whether its elements lie as dim_order says; extents of 1 may be anywhere.
+bool in_order(const TensorView& t, const std::vector<uint8_t>& dim_order) {
+  if (t.dim_order.empty()
+          ? is_plain_order(dim_order)
+          : std::equal(dim_order.begin(), dim_order.end(), t.dim_order.begin(), t.dim_order.end()))
+    return true;
+  const Shape strides = given_strides(t), wanted = strides_of(t.sizes, dim_order);
+  for (size_t d = 0; d < strides.size(); ++d)
+    if (t.sizes[d] > 1 && strides[d] != wanted[d]) return false;
+  return true;
+}
+
 }  // namespace
 
 size_t TensorView::size_bytes() const {
@@ -52,42 +83,36 @@ Status Method::set_input(size_t i, const TensorView& given) {
   if (i >= input_count()) return invalid_argument("input ", i, " was set, the method has ", input_count());
   TensorState* t = values_.tensor(plan_->inputs[i]);
   if (!t) return invalid_argument("input ", i, " is ", kind_name(input(i)), ", a tensor was given");
-  const Shape sizes(given.sizes.begin(), given.sizes.end());
-  if (given.dtype != t->dtype)
-    return invalid_argument("input ", i, " must be ", t->dtype, t->sizes, ", ", given.dtype, sizes,
-                            " was given");
-  const auto& declared = std::get<pte::Tensor>(plan_->values[static_cast<size_t>(plan_->inputs[i])]).sizes;
-  bool fits = sizes.size() == declared.size();
-  for (size_t d = 0; fits && d < sizes.size(); ++d)
-    fits = sizes[d] >= 0 && (t->resizable ? sizes[d] <= declared[d] : sizes[d] == declared[d]);
-  if (!fits)
-    return invalid_argument("input ", i, " must be ", t->dtype, Shape(declared.begin(), declared.end()),
-                            t->resizable ? " at most" : "", ", ", given.dtype, sizes, " was given");
-  if (!given.dim_order.empty() && given.dim_order.size() != sizes.size())
-    return invalid_argument("input ", i, " has rank ", sizes.size(), ", its dim order ",
-                            given.dim_order.size());
-  const Shape strides =
-      given.dim_order.empty() ? contiguous_strides(sizes) : strides_of(given.sizes, given.dim_order);
-  const Shape own = strides_of(given.sizes, t->dim_order);
-  bool same_order = true;
-  for (size_t d = 0; d < sizes.size(); ++d)
-    same_order = same_order && (sizes[d] <= 1 || strides[d] == own[d]);
+  const auto refuse = [&](std::string_view why) {
+    const auto& declared = std::get<pte::Tensor>(plan_->values[static_cast<size_t>(plan_->inputs[i])]).sizes;
+    return invalid_argument("input ", i, " must be ", t->dtype, Shape(declared.begin(), declared.end()), why,
+                            ", ", given.dtype, Shape(given.sizes.begin(), given.sizes.end()), " was given");
+  };
+  if (given.dtype != t->dtype) return refuse("");
+  if (!fits(given.sizes, std::get<pte::Tensor>(plan_->values[static_cast<size_t>(plan_->inputs[i])]).sizes,
+            t->resizable))
+    return refuse(t->resizable ? " at most" : "");
+  if (!given.dim_order.empty() && !is_permutation(given.dim_order, given.sizes.size()))
+    return invalid_argument("the dim order of input ", i, " is no permutation of its ", given.sizes.size(),
+                            " axes");
+  const bool same_order = in_order(given, t->dim_order);
   const size_t bytes = given.size_bytes();
   if (bytes > 0 && !given.data) return invalid_argument("input ", i, " has no data");
   if (t->constant) return invalid_argument("input ", i, " is a constant of the program");
   if (t->planned) {
-    SF_TRY(resize(*t, sizes));
+    SF_TRY(resize(*t, given.sizes));
     if (same_order)
       std::memmove(t->data, given.data, bytes);
     else
-      reorder(sizes, strides, given.data, own, t->data, size_of(t->dtype));
+      reorder(t->sizes, given_strides(given), given.data, strides_of(t->sizes, t->dim_order), t->data,
+              size_of(t->dtype));
   } else {
     if (!same_order && bytes > 0)
       return invalid_argument("input ", i,
                               " is read where it is, and must have the dim order of the program");
     if (reinterpret_cast<uintptr_t>(given.data) % size_of(t->dtype) != 0)
       return invalid_argument("input ", i, " is not aligned to its ", size_of(t->dtype), " bytes");
-    SF_TRY(resize(*t, sizes));
+    SF_TRY(resize(*t, given.sizes));
     t->data = const_cast<std::byte*>(given.data);  // only read: verify() knows what instructions write
   }
   input_set_[i] = true;
