@@ -21,6 +21,7 @@ struct RunOptions {
   size_t stop_after = SIZE_MAX;
   std::string method = "forward", input_list;  // of a .pte
   std::vector<std::string> data_files;  // .ptd
+  bool verify_data = false;
 };
 Status run_command(const RunOptions& options);
 

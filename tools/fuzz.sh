@@ -22,7 +22,7 @@ for target in "${targets[@]}"; do
   seeds=()
   [ ! -d "fuzz/seeds/$name" ] || seeds+=("fuzz/seeds/$name")
   [ "$name" != pt2 ] || cp -n demo/digits.pt2 "$corpus"
-  [ "$name" != pte ] || seeds+=(test/pte)
+  [[ "$name" != pte && "$name" != method ]] || seeds+=(test/pte)
   echo "fuzz_$name, $((seconds / ${#targets[@]})) s"
   "$target" "${options[@]}" "$corpus" "${seeds[@]}" 2>&1 | grep -vE '^#[0-9]+\s+(NEW|REDUCE|pulse|RELOAD)|DE: ' | tail -40
 done

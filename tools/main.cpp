@@ -40,6 +40,8 @@ void add_run(CLI::App& app, Command& chosen) {
                   "File with a line for each call of a .pte: the .npy files of its inputs");
   run->add_option("--method", options->method, "Method of a .pte")->capture_default_str();
   run->add_option("--data", options->data_files, "A .ptd with constants of a .pte")->allow_extra_args(false);
+  run->add_flag("--verify-data", options->verify_data,
+                "Compare the hash of every segment of a .pte, not only of small ones");
   run->add_flag("--profile", options->profile, "Time spent in each op");
   run->add_option("--disable-rule", options->disabled, "Rewrite rule to leave out, by name");
   run->add_option("--stop-after", options->stop_after, "Apply at most N rewrites");

@@ -94,6 +94,7 @@ class ProgramRunner final : public Runner {
 LoadOptions load_options(const RunOptions& options) {
   LoadOptions out;
   out.data_files = options.data_files;
+  if (options.verify_data) out.check_data = pte::CheckData::all;
   return out;
 }
 

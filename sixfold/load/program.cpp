@@ -2,19 +2,16 @@
 
 #include "sixfold/base/mapped_file.h"
 #include "sixfold/load/kernel_table.h"
-#include "sixfold/pte/read.h"
-#include "sixfold/pte/verify.h"
+#include "sixfold/pte/open.h"
 
 namespace sixfold {
 
 Result<Program> Program::from_memory(std::span<const std::byte> bytes, const LoadOptions& options,
                                      std::shared_ptr<const void> owner) {
   auto state = std::make_shared<State>();
-  SF_ASSIGN(state->program, pte::read(bytes, options.limits));
-  pte::VerifyOptions verify;
-  verify.limits = options.limits;
-  verify.arity = kernel_arity;
-  SF_TRY(pte::verify(state->program, verify));
+  pte::OpenOptions open{.check_data = options.check_data};
+  open.verify = {.limits = options.limits, .arity = kernel_arity};
+  SF_ASSIGN(state->program, pte::open(bytes, open));
   state->owners.push_back(std::move(owner));
   for (const std::string& path : options.data_files) {
     SF_ASSIGN(const auto file, MappedFile::open(path));

@@ -8,6 +8,7 @@
 
 #include "sixfold/base/result.h"
 #include "sixfold/pte/limits.h"
+#include "sixfold/pte/manifest.h"
 #include "sixfold/pte/program.h"
 #include "sixfold/pte/ptd.h"
 
@@ -15,6 +16,8 @@ namespace sixfold {
 
 struct LoadOptions {
   pte::Limits limits;
+  // Which hashes of a file with a manifest are compared: of small parts, or of every byte.
+  pte::CheckData check_data = pte::CheckData::small;
   bool prefetch = false;  // ask the system to read the whole file now, not page by page
   // .ptd files with the constants that the program keeps outside.
   std::vector<std::string> data_files;
