@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "sixfold/import/functionalize.h"
 
@@ -50,6 +51,26 @@ bool can_view(const Shape& shape, const Shape& strides, const Shape& result) {
   return at == -1;
 }
 
+// The axes of a tensor from the outermost in memory to the innermost, where it fills its memory without gaps.
+std::optional<Shape> memory_order(const TensorMeta& meta) {
+  Shape order(meta.type.rank());
+  std::iota(order.begin(), order.end(), 0);
+  if (is_row_major(meta)) return order;
+  if (!is_static(meta.type.dims) || !is_static(meta.strides)) return std::nullopt;
+  const Shape shape = static_shape(meta.type.dims), strides = static_shape(meta.strides);
+  const auto stride_of = [&](int64_t axis) { return strides[static_cast<size_t>(axis)]; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return stride_of(a) > stride_of(b); });
+  __int128 step = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    const int64_t extent = shape[static_cast<size_t>(order[i])];
+    if (extent == 1) continue;
+    if (stride_of(order[i]) != step) return std::nullopt;
+    step *= extent;
+  }
+  return order;
+}
+
 const Aliases::Place* place_of(const Aliases::ArgumentPlaces& places, std::string_view name) {
   for (const auto& [argument, list] : places)
     if (argument == name && list.size() == 1) return &list[0];
@@ -70,7 +91,7 @@ Argument copy_of(const Node& node, std::string_view name) {
 }  // namespace
 
 Aliases::Place Aliases::add(ValueId value, const TensorMeta& meta) {
-  storages_.push_back({value, value});
+  storages_.push_back({value, value, static_cast<Place>(places_.size())});
   places_.push_back({static_cast<uint32_t>(storages_.size() - 1), {}, value, 0, meta});
   return static_cast<Place>(places_.size() - 1);
 }
@@ -112,8 +133,8 @@ Result<ValueId> Aliases::read(Place place, uint32_t origin) {
 
 const SchemaArg* Aliases::viewed_argument(const Schema& schema, size_t output) const {
   // These return their input itself when they have nothing to do, though their schemas do not say so.
-  if (is_one_of(op_name(schema.target),
-                {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "type_as"}))
+  if (is_one_of(op_name(schema.target), {"dropout", "feature_dropout", "alpha_dropout",
+                                         "feature_alpha_dropout", "type_as", "_unsafe_view"}))
     return &schema.args[0];
   if (schema.returns.empty()) return nullptr;
   const SchemaReturn& result =
@@ -186,6 +207,69 @@ Result<ValueId> Aliases::emit(std::string_view target, NamedArguments arguments,
   return graph_.node(node).output();
 }
 
+Result<Aliases::Place> Aliases::emit_view(Place base, std::string_view target, std::string_view argument,
+                                          const Dims& numbers, const Dims& shape, uint32_t origin) {
+  SF_ASSIGN(const ValueId from, read(base, origin));
+  TensorMeta meta{{graph_.dtype(from), shape}, {}, 0};
+  SF_ASSIGN(const ValueId value,
+            emit(target, {{"self", from}, {std::string(argument), Attr(numbers)}}, meta.type, origin));
+  return add_view(base, {graph_.value(value).producer, 0, 0}, value, meta);
+}
+
+Status Aliases::address_storage(NamedArguments& arguments, ArgumentPlaces& places, uint32_t origin) {
+  const auto named = [&](std::string_view name) {
+    return std::find_if(arguments.begin(), arguments.end(), [&](const auto& a) { return a.first == name; });
+  };
+  const auto self_place = std::find_if(
+      places.begin(), places.end(), [](const auto& p) { return p.first == "self" && p.second.size() == 1; });
+  const auto self = named("self");
+  if (self_place == places.end() || self == arguments.end() || !self->second.is_tensor)
+    return invalid_model("argument 'self' is not a tensor");
+  const PlaceInfo info = places_[self_place->second[0]];
+  if (named("src") !=
+      arguments.end()) {  // as_strided_scatter gives a tensor of self's shape, not of memory's
+    if (is_row_major(info.meta) && info.meta.storage_offset == Dim(0)) return ok_status();
+    return unsupported("it writes to memory of a tensor with strides ", info.meta.strides, " from ",
+                       info.meta.storage_offset);
+  }
+  const Storage storage = storages_[info.storage];
+  const TensorMeta root = places_[storage.root].meta;
+  const auto order = memory_order(root);
+  if (storage.unsure || !order)
+    return unsupported("it addresses memory of ", root.type, " with strides ", root.strides,
+                       ", of which this file does not have every element");
+  if (root.type.dtype != info.meta.type.dtype)
+    return unsupported("it addresses memory of ", root.type.dtype, " as ", info.meta.type.dtype);
+
+  Dim offset = info.meta.storage_offset;
+  auto given = named("storage_offset");
+  if (given != arguments.end() && !std::holds_alternative<std::monostate>(given->second.attr)) {
+    if (!std::holds_alternative<Dim>(given->second.attr))
+      return invalid_model("argument 'storage_offset' is not an integer");
+    offset = std::get<Dim>(given->second.attr);
+  }
+  offset = offset - root.storage_offset;
+  if (offset.is_static() && offset.value() < 0)
+    return unsupported("it addresses memory that lies before the tensor that it looks at");
+
+  Place flat = storage.root;
+  Dims shape;
+  for (const int64_t axis : *order) shape.push_back(root.type.dims[static_cast<size_t>(axis)]);
+  if (!std::is_sorted(order->begin(), order->end())) {
+    SF_ASSIGN(flat, emit_view(flat, "aten.permute.default", "dims", to_dims(*order), shape, origin));
+  }
+  if (shape.size() != 1) {
+    SF_ASSIGN(flat, emit_view(flat, "aten.reshape.default", "shape", {numel(shape)}, {numel(shape)}, origin));
+  }
+  self_place->second[0] = flat;
+  SF_ASSIGN(self->second.tensors[0], read(flat, origin));
+  if (given == arguments.end())
+    arguments.emplace_back("storage_offset", Attr(offset));
+  else
+    given->second = Argument(Attr(offset));
+  return ok_status();
+}
+
 // base with the part that the view shows replaced.
 Result<ValueId> Aliases::write_back(const View& view, ValueId base, ValueId part, uint32_t origin) {
   const Node node = graph_.node(view.node);
@@ -213,8 +297,8 @@ Result<ValueId> Aliases::write_back(const View& view, ValueId base, ValueId part
                      "resolve_conj", "resolve_neg", "real", "view_of"}))
     return part;
   if (is_one_of(op, {"expand", "expand_as", "broadcast_to"}) && graph_.type(part) == type) return part;
-  if (is_one_of(op, {"view", "reshape", "_reshape_alias", "view_as", "reshape_as", "flatten", "unflatten",
-                     "ravel", "squeeze", "unsqueeze"}) &&
+  if (is_one_of(op, {"view", "_unsafe_view", "reshape", "_reshape_alias", "view_as", "reshape_as", "flatten",
+                     "unflatten", "ravel", "squeeze", "unsqueeze"}) &&
       node.target != "aten.view.dtype")
     return emit("aten.reshape.default", {{"self", part}, {"shape", Attr(type.dims)}}, type, origin);
   if (op == "select") {
@@ -240,6 +324,15 @@ Result<ValueId> Aliases::write_back(const View& view, ValueId base, ValueId part
                  {"offset", copy_of(node, "offset")},
                  {"dim1", copy_of(node, "dim1")},
                  {"dim2", copy_of(node, "dim2")}},
+                type, origin);
+  }
+  if (op == "as_strided") {
+    return emit("aten.as_strided_scatter.default",
+                {{"self", base},
+                 {"src", part},
+                 {"size", copy_of(node, "size")},
+                 {"stride", copy_of(node, "stride")},
+                 {"storage_offset", copy_of(node, "storage_offset")}},
                 type, origin);
   }
   if (is_one_of(op, {"t", "numpy_T", "mT", "mH", "adjoint", "matrix_H"}))

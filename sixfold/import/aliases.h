@@ -24,7 +24,7 @@ class Aliases {
   using Place = uint32_t;
   using ArgumentPlaces = std::vector<std::pair<std::string, std::vector<Place>>>;
 
-  // Without tracking (a file in which nothing mutates) views are ordinary results.
+  // Without tracking (a file in which nothing mutates or addresses memory) views are ordinary results.
   Aliases(Graph& graph, bool tracking) : graph_(graph), tracking_(tracking) {}
 
   // A tensor with memory of its own.
@@ -40,6 +40,10 @@ class Aliases {
   Result<std::vector<Place>> add_mutating(const Schema& schema, NamedArguments arguments,
                                           const ArgumentPlaces& places, const std::vector<TensorMeta>& metas,
                                           uint32_t origin);
+
+  // as_strided addresses the memory that its operand lies in, whatever view that is. Makes `self` the memory
+  // itself, as a tensor of one axis, and storage_offset a position in it.
+  Status address_storage(NamedArguments& arguments, ArgumentPlaces& places, uint32_t origin);
 
   // A functional call of an op in the schema table, defaults filled in.
   Result<ValueId> emit(std::string_view target, NamedArguments arguments, const Type& type, uint32_t origin);
@@ -63,6 +67,7 @@ class Aliases {
   };
   struct Storage {
     ValueId original, current;
+    Place root;  // the tensor that has this memory as its own
     uint32_t version = 0;
     bool unsure = false;  // something may or may not share this memory
   };
@@ -76,6 +81,8 @@ class Aliases {
   enum class Sharing { none, shares, unsure };
 
   Place add_view(Place base, const View& view, ValueId value, const TensorMeta& meta);
+  Result<Place> emit_view(Place base, std::string_view target, std::string_view argument, const Dims& numbers,
+                          const Dims& shape, uint32_t origin);
   const SchemaArg* viewed_argument(const Schema& schema, size_t output) const;
   Sharing sharing(const Schema& schema, const Node& node, const PlaceInfo& base,
                   const TensorMeta& result) const;

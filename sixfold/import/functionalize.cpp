@@ -31,6 +31,7 @@ constexpr Names kMetadata[] = {
     {"aten.swapaxes_.default", "aten.swapaxes.default"},
     {"aten.swapdims_.default", "aten.swapdims.default"},
     {"aten.t_.default", "aten.t.default"},
+    {"aten.as_strided_.default", "aten.as_strided.default"},
 };
 constexpr std::string_view kBoolean[] = {
     "eq",        "ne",          "lt",         "le",          "gt",

@@ -16,11 +16,21 @@ bool is_size_arithmetic(std::string_view target) {
   return false;
 }
 
+bool is_item(std::string_view target) {
+  return target == "aten.item.default" || target == "aten._local_scalar_dense.default";
+}
+
 }  // namespace
 
 bool mutates(const Schema& schema) {
   return std::any_of(schema.args.begin(), schema.args.end(), [](const SchemaArg& a) { return a.mutates; });
 }
+
+bool is_arange_out(std::string_view target) {
+  return target == "aten.arange.start_out" || target == "aten.arange.out";
+}
+
+bool addresses_memory(std::string_view target) { return target.starts_with("aten.as_strided"); }
 
 std::string_view without_prefix(std::string_view target) {
   constexpr std::string_view kPrefix = "torch.ops.";
@@ -87,6 +97,12 @@ Result<NodeReader::Outputs> NodeReader::output_names(const Json& node) {
     } else if (tag == "as_sym_int" || tag == "as_sym_bool" || tag == "as_sym_float" || tag == "as_int" ||
                tag == "as_float" || tag == "as_bool") {
       out.others = true;
+      if (tag.starts_with("as_sym_")) {
+        SF_ASSIGN(const auto name, value.find("as_name"));
+        if (name) {
+          SF_ASSIGN(out.item, name->text());
+        }
+      }
     } else {
       return unsupported("an output of kind ", tag, " is not supported, at ", item.path());
     }
@@ -100,12 +116,17 @@ Status NodeReader::read_node(Scope& scope, const Json& node, uint32_t origin, in
   if (graph_.origins[origin].name.empty())  // before schema 8.17 nodes have no name of their own
     graph_.origins[origin].name = outputs.tensors.empty() ? target : std::string(outputs.tensors[0]);
   if (target.starts_with("higher_order.")) return read_higher_order(scope, node, outputs, origin, depth);
+  if (outputs.tensors.empty() && !outputs.item.empty() && is_item(target))
+    return read_item(scope, node, outputs.item, origin);
   if (outputs.tensors.empty() && (is_size_arithmetic(target) || outputs.others)) return ok_status();
+
+  if (is_arange_out(target)) return read_arange_out(scope, node, outputs, origin);
 
   const Schema* schema = find_schema(target);
   NamedArguments arguments;
   Aliases::ArgumentPlaces places;
   SF_TRY(read_arguments(scope, node, schema, origin, arguments, places));
+  if (schema && addresses_memory(target)) SF_TRY(aliases_.address_storage(arguments, places, origin));
   std::vector<TensorMeta> metas;
   std::vector<Type> types;
   for (const std::string_view name : outputs.tensors) {
@@ -128,6 +149,45 @@ Status NodeReader::read_node(Scope& scope, const Json& node, uint32_t origin, in
   for (size_t i = 0; i < results.size() && i < outputs.tensors.size(); ++i)
     SF_TRY(values_.define(scope, outputs.tensors[i], results[i]));
   return ok_status();
+}
+
+Status NodeReader::read_item(Scope& scope, const Json& node, std::string_view name, uint32_t origin) {
+  NamedArguments arguments;
+  Aliases::ArgumentPlaces places;
+  SF_TRY(read_arguments(scope, node, find_schema(graph_.origins[origin].target), origin, arguments, places));
+  if (arguments.size() == 1 && arguments[0].second.is_tensor && !arguments[0].second.is_list)
+    scope.items.emplace(name, arguments[0].second.tensors[0]);
+  return ok_status();
+}
+
+// Numbers counted in the dtype of `out`, then copied into it: it keeps its shape where it has their count.
+Status NodeReader::read_arange_out(Scope& scope, const Json& node, const Outputs& outputs, uint32_t origin) {
+  NamedArguments arguments;
+  Aliases::ArgumentPlaces places;
+  SF_TRY(read_arguments(scope, node, nullptr, origin, arguments, places));
+  const auto out =
+      std::find_if(arguments.begin(), arguments.end(), [](const auto& a) { return a.first == "out"; });
+  if (out == arguments.end() || !out->second.is_tensor || places.size() != 1 ||
+      places[0].second.size() != 1 || outputs.tensors.size() != 1)
+    return invalid_model("it has no tensor 'out'");
+  const Argument self = out->second;
+  const Type type = aliases_.meta(places[0].second[0]).type;
+  SF_ASSIGN(const TensorMeta meta, values_.meta_of(scope, outputs.tensors[0]));
+  if (meta.type.dtype != type.dtype || !(numel(meta.type.dims) == numel(type.dims)))
+    return unsupported("it resizes ", type, " to ", meta.type);
+  arguments.erase(out);
+  arguments.emplace_back("dtype", Attr(type.dtype));
+  const bool from_zero = graph_.origins[origin].target == "aten.arange.out";
+  const Dims line{numel(type.dims)};
+  SF_ASSIGN(ValueId counted, aliases_.emit(from_zero ? "aten.arange.default" : "aten.arange.start_step",
+                                           std::move(arguments), {type.dtype, line}, origin));
+  SF_ASSIGN(counted, aliases_.emit("aten.reshape.default", {{"self", counted}, {"shape", Attr(type.dims)}},
+                                   type, origin));
+  places[0].first = "self";
+  SF_ASSIGN(const Places written,
+            aliases_.add_mutating(*find_schema("aten.copy_.default"), {{"self", self}, {"src", counted}},
+                                  places, {meta}, origin));
+  return values_.define(scope, outputs.tensors[0], written.at(0));
 }
 
 Status NodeReader::check_output_count(const Schema& schema, size_t count) {

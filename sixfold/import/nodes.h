@@ -10,6 +10,8 @@
 namespace sixfold {
 
 bool mutates(const Schema& schema);
+bool is_arange_out(std::string_view target);
+bool addresses_memory(std::string_view target);            // as_strided: positions in memory, not in a tensor
 std::string_view without_prefix(std::string_view target);  // "torch.ops.aten.add.Tensor" -> "aten.add.Tensor"
 
 class NodeReader {
@@ -22,13 +24,16 @@ class NodeReader {
  private:
   struct Outputs {
     std::vector<std::string_view> tensors;
-    bool others = false;  // symbolic numbers
+    bool others = false;    // symbolic numbers
+    std::string_view item;  // the name of one
   };
   using Places = std::vector<Aliases::Place>;
 
   Result<uint32_t> add_origin(const Json& node);
   Result<Outputs> output_names(const Json& node);
   Status read_node(Scope& scope, const Json& node, uint32_t origin, int depth);
+  Status read_item(Scope& scope, const Json& node, std::string_view name, uint32_t origin);
+  Status read_arange_out(Scope& scope, const Json& node, const Outputs& outputs, uint32_t origin);
   Status check_output_count(const Schema& schema, size_t count);
   Status read_arguments(Scope& scope, const Json& node, const Schema* schema, uint32_t origin,
                         NamedArguments& arguments, Aliases::ArgumentPlaces& all_places);

@@ -23,6 +23,7 @@ class ProgramImporter {
   Status read_inputs(Scope& scope, const Json& graph, const Json& signature);
   Status read_user_input(Scope& scope, const Json& arg);
   Status read_outputs(Scope& scope, const Json& graph, const Json& signature);
+  Result<ValueId> read_item(Scope& scope, std::string_view tag, const Json& value);
   Status read_output(Scope& scope, const Json& spec, std::string_view tag, const Json& value);
   Status check_shared_states();
   Result<std::string_view> spec_text(const Json& spec, std::string_view key);
@@ -151,10 +152,34 @@ Status ProgramImporter::read_outputs(Scope& scope, const Json& graph, const Json
   return ok_status();
 }
 
+// A number that item() read from a tensor, as a tensor without axes; nothing for other results.
+Result<ValueId> ProgramImporter::read_item(Scope& scope, std::string_view tag, const Json& value) {
+  if (!tag.starts_with("as_sym_")) return kNoValue;
+  SF_ASSIGN(const auto name_json, value.find("as_name"));
+  if (!name_json) return kNoValue;
+  SF_ASSIGN(const std::string_view name, name_json->text());
+  const auto item = scope.items.find(name);
+  if (item == scope.items.end()) return kNoValue;
+  const DType dtype = graph_.dtype(item->second);
+  const Type type{dtype, {}}, number{is_float(dtype)           ? DType::f32
+                                     : dtype == DType::boolean ? dtype
+                                                               : DType::i64,
+                                     {}};
+  SF_ASSIGN(const ValueId scalar, aliases_.emit("aten.reshape.default",
+                                                {{"self", item->second}, {"shape", Attr(Dims{})}}, type, 0));
+  if (type == number) return scalar;
+  return aliases_.emit("aten._to_copy.default", {{"self", scalar}, {"dtype", Attr(number.dtype)}}, number, 0);
+}
+
 Status ProgramImporter::read_output(Scope& scope, const Json& spec, std::string_view tag, const Json& value) {
   if (tag == "user_output") {
     SF_ASSIGN(const Json arg, value.get("arg"));
     SF_ASSIGN(const auto tagged, arg.tagged());
+    SF_ASSIGN(const ValueId item, read_item(scope, tagged.first, tagged.second));
+    if (item.valid()) {
+      graph_.outputs.push_back({cat("output_", graph_.outputs.size()), item, {}});
+      return ok_status();
+    }
     SF_ASSIGN(const auto plain, values_.literal(scope, tagged.first, tagged.second));
     if (plain) {
       graph_.outputs.push_back({cat("output_", graph_.outputs.size()), kNoValue, *plain});
@@ -209,14 +234,16 @@ Status ProgramImporter::check_shared_states() {
 }
 
 // Whether views matter: a subgraph may mutate too.
-Result<bool> any_node_mutates(const Json& graph) {
+Result<bool> any_node_needs_views(const Json& graph) {
   SF_ASSIGN(const Json nodes_json, graph.get("nodes"));
   SF_ASSIGN(const auto nodes, nodes_json.items());
   for (const Json& node : nodes) {
     SF_ASSIGN(const Json target_json, node.get("target"));
     SF_ASSIGN(const std::string_view target, target_json.text());
     const Schema* schema = find_schema(without_prefix(target));
-    if ((schema && mutates(*schema)) || without_prefix(target).starts_with("higher_order.")) return true;
+    if ((schema && mutates(*schema)) || addresses_memory(without_prefix(target)) ||
+        is_arange_out(without_prefix(target)) || without_prefix(target).starts_with("higher_order."))
+      return true;
   }
   return false;
 }
@@ -250,7 +277,7 @@ Result<Graph> import_program(const Pt2Archive& archive, ImportInfo& info) {
   SF_TRY(read_facts(program, info));
   SF_ASSIGN(const Json module, program.get("graph_module"));
   SF_ASSIGN(const Json graph, module.get("graph"));
-  SF_ASSIGN(const bool tracking, any_node_mutates(graph));
+  SF_ASSIGN(const bool tracking, any_node_needs_views(graph));
   ProgramImporter importer(archive, tracking);
   return importer.run(program);
 }

@@ -19,6 +19,8 @@ struct Scope {
   Table tensors, sym_ints, sym_floats, sym_bools;
   std::unordered_map<std::string_view, Aliases::Place> places;
   std::unordered_map<std::string_view, Dim> known_ints;  // of sym_ints, those already read
+  // Numbers that item() read from tensors of one element. They may be results, and nothing else.
+  std::unordered_map<std::string_view, ValueId> items;
 };
 
 class ValueReader {

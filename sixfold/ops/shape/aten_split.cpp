@@ -225,28 +225,12 @@ Status unfold(Call& call) {
   return call.result(call.rank(self) == 0 ? call.reshape(out, {Dim(size)}) : out);
 }
 
-// Positions in x's storage of every element of the view. Storage is taken to be x's elements in order: true
-// of everything but views that the model makes by itself, and those are refused.
+// Positions in x of every element of the view. Import made x the memory that the call addresses.
 bool storage_positions(Call& call, ValueId x, std::vector<int64_t>& positions) {
   const Shape size = call.ints("size"), stride = call.ints("stride");
   const int64_t offset = call.integer_or("storage_offset", 0);
   const int64_t count = numel(call.shape(x));
   if (!ok(call)) return false;
-  if (const Tensor* t = call.constant_data(x); t && !t->is_contiguous()) {
-    call.fail(Code::Unsupported, "the storage of its operand is not its elements in order");
-    return false;
-  }
-  for (ValueId v = x;;) {
-    const auto made = call.source(v);
-    if (!made) break;
-    if (made->op == Op::permute || made->op == Op::slice || made->op == Op::expand) {
-      call.fail(Code::Unsupported, "its operand is a view (", made->op,
-                "), whose storage is not its elements in order");
-      return false;
-    }
-    if (made->op != Op::reshape || made->inputs.empty()) break;
-    v = made->inputs[0];
-  }
   if (size.size() != stride.size() || offset < 0) {
     call.fail(Code::InvalidModel, "as_strided of sizes ", size, " and strides ", stride, " from ", offset);
     return false;
