@@ -23,9 +23,9 @@ REGISTRARS = [
 ]
 NAMESPACES = ("aten", "prims", "quantized_decomposed", "torchao", "dim_order_ops")
 
-# Training, storage layouts without a dense tensor, and kernels of one device: no exported forward graph has them.
+# Optimizers, storage layouts without a dense tensor, and kernels of one device: no exported graph has them.
 LEFT_OUT = re.compile(
-    r"backward|^inductor_|^_?foreach_|^_amp_|^_fused_(adam|adagrad|sgd)|cudnn|miopen|mkldnn|cufft|_mps\b|^_?mps_|_for_mps|^_triton|^_cslt"
+    r"^inductor_|^_?foreach_|^_amp_|^_fused_(adam|adagrad|sgd)|cudnn|miopen|mkldnn|cufft|_mps\b|^_?mps_|_for_mps|^_triton|^_cslt"
     r"|^_nested|nested_|jagged|sparse|^_coo|_csr|_csc|_bsr|_bsc|^_philox|^_test_|^_foobar|^_sobol|^_spdiags|^_spsolve"
     r"|^quantized_(gru|lstm|rnn)|^q_|^qscheme|^_make_per_|^_empty_.*quantized|^fbgemm|^_wrapped_|_dual(_copy)?$|^_fw_primal"
     r"|_batch_dim$|^record_stream|^retain|^_histogramdd|vulkan|^_propagate_xla|^set_?$|^set_data|^_coalesce|^coalesce"
