@@ -6,11 +6,11 @@ namespace sixfold::aten {
 
 std::span<const Family> families() {
   static const Family table[] = {
-      {"unary", unary_rules()},         {"binary", binary_rules()},     {"reduce", reduce_rules()},
-      {"norm", norm_rules()},           {"matmul", matmul_rules()},     {"conv", conv_rules()},
-      {"attention", attention_rules()}, {"rnn", rnn_rules()},           {"pool", pool_rules()},
-      {"image", image_rules()},         {"shape", shape_rules()},       {"index", index_rules()},
-      {"quantize", quantize_rules()},   {"backward", backward_rules()},
+      {"unary", unary_rules()},         {"binary", binary_rules()},   {"reduce", reduce_rules()},
+      {"norm", norm_rules()},           {"matmul", matmul_rules()},   {"conv", conv_rules()},
+      {"attention", attention_rules()}, {"rnn", rnn_rules()},         {"pool", pool_rules()},
+      {"image", image_rules()},         {"shape", shape_rules()},     {"index", index_rules()},
+      {"quantize", quantize_rules()},   {"special", special_rules()}, {"backward", backward_rules()},
   };
   return table;
 }

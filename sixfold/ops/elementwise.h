@@ -74,6 +74,14 @@ struct Formula {
   }
 };
 
+// Whether the sign of each float is negative, that of -0 and of NaN too.
+inline ValueId is_sign_negative(Call& call, ValueId x) {
+  const size_t bytes = size_of(call.dtype_of(x));
+  const DType integer = bytes == 2 ? DType::i16 : bytes == 4 ? DType::i32 : DType::i64;
+  const ValueId bits = call.op(Op::bitcast, {x}, {{"dtype", integer}});
+  return call.op(Op::lt, {bits, call.scalar(int64_t{0}, integer)});
+}
+
 // Parts of unary_rules() and binary_rules().
 std::span<const AtenRule> function_rules();         // unary/aten_function.cpp: named functions of mathematics
 std::span<const AtenRule> activation_rules();       // unary/aten_activation.cpp

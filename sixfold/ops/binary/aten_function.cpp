@@ -49,14 +49,12 @@ Status logaddexp(Call& call) {
   return call.result(call.to(f.where(same, x.a, sum), x.result));
 }
 
-// |a| with the sign of b, which a reciprocal reads even from -0
+// |a| with the sign of b
 Status copysign(Call& call) {
   const Operands2 x = promoted_float(call);
   Formula f{call};
-  const ValueId negative =
-      f.where(f.cmp(Op::eq, x.b, 0), f.cmp(Op::lt, f.un(Op::reciprocal, x.b), 0), f.cmp(Op::lt, x.b, 0));
   const ValueId size = f.un(Op::abs, x.a);
-  return call.result(f.where(negative, f.un(Op::neg, size), size));
+  return call.result(f.where(is_sign_negative(call, x.b), f.un(Op::neg, size), size));
 }
 
 // 0 below zero, 1 above, values at zero
@@ -77,13 +75,11 @@ Status number_wins(Call& call) {
   return call.result(f.where(f.un(Op::isnan, x.a), x.b, f.where(f.un(Op::isnan, x.b), x.a, y)));
 }
 
-// self * 2^other
+// self * 2^other, the power rounded to the result's dtype first, as torch does
 Status ldexp(Call& call) {
-  const WideOperands x = wide_operands(call);
-  return call.result(call.to(call.op(Op::mul, {x.a, call.op(Op::exp2, {x.b})}), x.result));
+  const Operands2 x = promoted_float(call);
+  return call.result(call.op(Op::mul, {x.a, call.op(Op::exp2, {x.b})}));
 }
-
-Status no_kernel(Call& call) { return call.unsupported("no kernel for this function"); }
 
 constexpr AtenRule kRules[] = {
     {"aten.xlogy.Tensor", xlogy<Op::log>},
@@ -107,11 +103,6 @@ constexpr AtenRule kRules[] = {
     {"prims.hypot.default", hypot},
     {"prims.fmin.default", number_wins<Op::minimum>},
     {"prims.fmax.default", number_wins<Op::maximum>},
-    {"aten.gcd.default", no_kernel},
-    {"aten.lcm.default", no_kernel},
-    {"aten.nextafter.default", no_kernel},
-    {"aten.igamma.default", no_kernel},
-    {"aten.igammac.default", no_kernel},
 };
 
 }  // namespace

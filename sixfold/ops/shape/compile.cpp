@@ -53,6 +53,24 @@ InferResult reshape(const InferCall& call) {
   return std::vector<Type>{{x.dtype, std::move(shape)}};
 }
 
+InferResult bitcast(const InferCall& call) {
+  SF_TRY(check_operands(call, 1));
+  const Attr* attr = call.attrs.find("dtype");
+  const DType* dtype = attr ? std::get_if<DType>(attr) : nullptr;
+  const Type& x = call.in[0];
+  if (!dtype || *dtype == DType::none || *dtype == DType::boolean)
+    return invalid_model("bitcast of ", x, " to no dtype, or to bool, for which not all bytes are values");
+  Type out{*dtype, x.dims};
+  const auto from = static_cast<int64_t>(size_of(x.dtype)), to = static_cast<int64_t>(size_of(*dtype));
+  if (from == to) return std::vector<Type>{out};
+  if (x.rank() == 0) return invalid_model("bitcast of ", x, " to elements of ", to, " bytes");
+  const Dim bytes = x.dims.back() * Dim(from);
+  if (bytes.is_static() && bytes.value() % to != 0)
+    return invalid_model("bitcast of rows of ", bytes, " bytes to elements of ", to);
+  out.dims.back() = floordiv(bytes, Dim(to));
+  return std::vector<Type>{out};
+}
+
 InferResult permute(const InferCall& call) {
   SF_TRY(check_operands(call, 1));
   const Type& x = call.in[0];

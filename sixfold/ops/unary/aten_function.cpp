@@ -159,9 +159,7 @@ Status signbit(Call& call) {
     if (!is_signed(call.dtype_of(x))) return call.result(constant_like(call, x, false));
     return call.result(call.op(Op::lt, {x, call.scalar(int64_t{0}, call.dtype_of(x))}));
   }
-  Formula f{call};  // the reciprocal tells -0 from 0
-  return call.result(
-      f.where(f.cmp(Op::eq, x, 0), f.cmp(Op::lt, f.un(Op::reciprocal, x), 0), f.cmp(Op::lt, x, 0)));
+  return call.result(is_sign_negative(call, x));
 }
 
 // NaN and infinities by numbers; the defaults are 0 and the extremes of the dtype.
@@ -179,8 +177,6 @@ Status nan_to_num(Call& call) {
   y = f.where(f.cmp(Op::eq, x, -kInfinity), f.num(below, x), y);
   return call.result(f.where(f.un(Op::isnan, x), f.num(call.real_or("nan", 0), x), y));
 }
-
-Status no_kernel(Call& call) { return call.unsupported("no kernel for this function"); }
 
 constexpr AtenRule kRules[] = {
     {"aten.abs.default", same<Op::abs>},
@@ -293,21 +289,8 @@ constexpr AtenRule kRules[] = {
     {"prims.ndtri.default", ndtri},
     {"prims.isfinite.default", isfinite},
     {"prims.signbit.default", signbit},
-    {"aten.digamma.default", no_kernel},
-    {"aten.special_digamma.default", no_kernel},
-    {"aten.special_psi.default", no_kernel},
-    {"aten.polygamma.default", no_kernel},
-    {"aten.special_polygamma.default", no_kernel},
     {"aten.mvlgamma.default", mvlgamma},
     {"aten.special_multigammaln.default", mvlgamma},
-    {"aten.i0.default", no_kernel},
-    {"aten.special_i0.default", no_kernel},
-    {"aten.special_i0e.default", no_kernel},
-    {"aten.special_i1.default", no_kernel},
-    {"aten.special_i1e.default", no_kernel},
-    {"aten.special_erfcx.default", no_kernel},
-    {"aten.special_log_ndtr.default", no_kernel},
-    {"aten.frexp.Tensor", no_kernel},
 };
 
 }  // namespace
