@@ -10,7 +10,8 @@ std::span<const Family> families() {
       {"norm", norm_rules()},           {"matmul", matmul_rules()},   {"conv", conv_rules()},
       {"attention", attention_rules()}, {"rnn", rnn_rules()},         {"pool", pool_rules()},
       {"image", image_rules()},         {"shape", shape_rules()},     {"index", index_rules()},
-      {"quantize", quantize_rules()},   {"special", special_rules()}, {"backward", backward_rules()},
+      {"quantize", quantize_rules()},   {"special", special_rules()}, {"linalg", linalg_rules()},
+      {"backward", backward_rules()},
   };
   return table;
 }

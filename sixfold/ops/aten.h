@@ -21,6 +21,7 @@ std::span<const AtenRule> shape_rules();      // ops/shape/aten.cpp
 std::span<const AtenRule> index_rules();      // ops/index/aten.cpp
 std::span<const AtenRule> quantize_rules();   // ops/quantize/aten.cpp
 std::span<const AtenRule> special_rules();    // ops/special/aten.cpp
+std::span<const AtenRule> linalg_rules();     // ops/linalg/aten.cpp
 std::span<const AtenRule> backward_rules();   // ops/backward/aten.cpp
 
 struct Family {
