@@ -52,7 +52,15 @@ ValueId put(Call& call, ValueId x, ValueId values, const AdvancedIndex& at, bool
   return call.op(Op::index_put, operands, {{"dims", to_dims(at.dims)}, {"accumulate", accumulate}});
 }
 
-// x[.., mask, ..] = values, where values are the same for all true elements: a choice, whatever the mask.
+// Values of the true elements, listed along an axis, each at the element of the flat mask that takes it.
+ValueId spread_over_mask(Call& call, ValueId values, int64_t axis, ValueId mask) {
+  const ValueId truth = call.to(call.to(flatten(call, mask), DType::boolean), DType::i64);
+  const ValueId count = call.op(Op::cumsum, {truth}, {{"dim", Dim(0)}});
+  const ValueId number = call.op(Op::sub, {count, call.scalar(int64_t{1}, DType::i64)});
+  return index_select(call, values, axis, call.op(Op::clamp, {number}, {{"min", Dim(0)}, {"max", Attr()}}));
+}
+
+// x[.., mask, ..] = values: a choice, whatever the mask.
 Status put_where(Call& call, ValueId x, ValueId values, const MaskIndex& at, bool accumulate) {
   const int64_t mask_rank = call.rank(at.mask), behind = call.rank(x) - at.axis - mask_rank;
   Dims mask = call.dims_of(at.mask), value = call.dims_of(values);
@@ -60,10 +68,12 @@ Status put_where(Call& call, ValueId x, ValueId values, const MaskIndex& at, boo
   // The true elements are one axis of the region; a value that has this axis must have it once.
   const int64_t spot = static_cast<int64_t>(value.size()) - behind - 1;
   if (spot >= 0) {
-    if (!(value[static_cast<size_t>(spot)] == Dim(1)))
-      return call.unsupported("it writes other values to each true element of a mask that is not constant");
+    const bool one_for_all = value[static_cast<size_t>(spot)] == Dim(1);
+    if (value[static_cast<size_t>(spot)] == Dim(0)) return call.result(x);
+    if (!one_for_all) values = spread_over_mask(call, values, spot, at.mask);
+    const Dims places = one_for_all ? Dims(static_cast<size_t>(mask_rank), Dim(1)) : call.dims_of(at.mask);
     value.erase(value.begin() + spot);
-    value.insert(value.begin() + spot, static_cast<size_t>(mask_rank), Dim(1));
+    value.insert(value.begin() + spot, places.begin(), places.end());
   }
   const DType dtype = call.dtype_of(x);
   const ValueId condition = call.to(call.reshape(at.mask, mask), DType::boolean);

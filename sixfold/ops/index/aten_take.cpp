@@ -133,6 +133,10 @@ Status embedding_bag(Call& call) {
   out = call.to(call.slice(out, 0, Dim(0), bags), dtype);
   std::vector<ValueId> results(call.output_count(), kNoValue);
   if (!results.empty()) results[0] = out;
+  // What torch keeps for the gradient; of sums it keeps nothing, and says so by an empty list of bags.
+  if (mode == 0 && results.size() == 4 && numel(expected(call, 1)) == Dim(0))
+    for (size_t i = 1; i < 4; ++i)
+      results[i] = full(call, expected(call, i), Attr(Dim(0)), call.output_type(i).dtype);
   return call.results(results);
 }
 
@@ -149,6 +153,35 @@ Status nonzero(Call& call) {
   Tensor out = Tensor::of_ints(rows);
   out.shape = {static_cast<int64_t>(count), static_cast<int64_t>(positions.size())};
   return call.result(call.constant(std::move(out)));
+}
+// The first `size` coordinates of nonzero elements, and `fill_value` where there are fewer.
+Status nonzero_static(Call& call) {
+  const ValueId x = call.tensor("self");
+  const Shape shape = call.shape(x);
+  const Dim size = call.dim("size");
+  const int64_t rank = call.rank(x), count = numel(shape);
+  if (!ok(call)) return stop(call);
+  const Dims rows{size, Dim(rank)};
+  const ValueId filler = full(call, {size}, Attr(call.dim("fill_value")), DType::i64);
+  if (rank == 0 || size == Dim(0)) return call.result(full(call, rows, Attr(Dim(0)), DType::i64));
+  if (count == 0) return call.result(full(call, rows, Attr(call.dim("fill_value")), DType::i64));
+  const ValueId hit = call.to(flatten(call, call.to(x, DType::boolean)), DType::i64);
+  const ValueId order = call.op_all(Op::sort, {hit}, {{"dim", Dim(0)}, {"descending", true}})[1];
+  const ValueId hits = call.op(Op::sum, {hit}, {{"dims", Dims{0}}, {"keepdim", false}});
+  const ValueId i = count_up(call, size);
+  const ValueId last = call.scalar(count - 1, DType::i64);
+  const ValueId flat = index_select(call, order, 0, call.op(Op::minimum, {i, last}));
+  const ValueId found = call.op(Op::lt, {i, hits});
+  std::vector<ValueId> columns;
+  int64_t step = count;
+  for (const int64_t n : shape) {
+    step /= n;
+    const Attrs floor{{"rounding", std::string("floor")}};
+    const ValueId line = call.op(Op::div, {flat, call.scalar(step, DType::i64)}, floor);
+    const ValueId at = call.op(Op::remainder, {line, call.scalar(n, DType::i64)});
+    columns.push_back(call.unsqueeze(where(call, found, at, filler), 1));
+  }
+  return call.result(concat(call, columns, 1));
 }
 Status nonzero_lists(Call& call) {
   const auto x = call.known(call.tensor(call.attr("self") ? "self" : "condition"));
@@ -194,6 +227,7 @@ constexpr AtenRule kRules[] = {
     {"aten._unsafe_masked_index.default", masked_index},
     {"aten.nonzero.default", nonzero},
     {"aten.argwhere.default", nonzero},
+    {"aten.nonzero_static.default", nonzero_static},
     {"aten.nonzero_numpy.default", nonzero_lists},
     {"aten.masked_select.default", masked_select},
     {"aten._unique.default", shape_of_data},

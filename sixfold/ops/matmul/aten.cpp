@@ -317,6 +317,14 @@ Status trilinear(Call& call) {
     y = y.valid() ? call.op(Op::mul, {y, x}) : x;
   }
   if (!call.ok()) return {};
+  // An axis that none of the three has: for torch its extent is 0.
+  const auto lists = [&](std::string_view name, int64_t axis) {
+    const Shape axes = call.ints(name);
+    return std::find(axes.begin(), axes.end(), axis) != axes.end();
+  };
+  for (int64_t i = 0; i < call.rank(y); ++i)
+    if (lists("expand1", i) && lists("expand2", i) && lists("expand3", i) && !lists("sumdim", i))
+      y = call.slice(y, i, Dim(0), Dim(0));
   if (call.ints("sumdim").empty()) return call.result(y);
   return call.result(call.op(Op::sum, {y}, {{"dims", to_dims(call.axes("sumdim", y))}, {"keepdim", false}}));
 }

@@ -175,7 +175,9 @@ Status nll_loss(Call& call) {
   const int64_t reduction = call.integer("reduction");
   const Nll out = nll(call, x, reduction);
   if (call.output_count() == 1) return call.result(out.loss);
-  return call.results({out.loss, reduction == kNone ? kNoValue : out.total_weight});
+  // Without a reduction torch counts no weights, but for a single sample.
+  const bool counted = reduction != kNone || x.rank() == 1;
+  return call.results({out.loss, counted ? out.total_weight : out.total_weight.number(0)});
 }
 
 // -sum(target * log_softmax(x)) over classes, for targets that are probabilities.
@@ -242,6 +244,34 @@ Status multi_margin_loss(Call& call) {
   return finish(shape.size() == 2 ? loss : loss.reshape({}));
 }
 
+// Targets are class numbers up to the first -1: sum over targets y and classes c that are none of
+// max(0, 1 - x[y] + x[c]), over the number of classes
+Status multilabel_margin_loss(Call& call) {
+  const Expr in = arg(call, "self");
+  const Shape shape = call.shape(in);
+  if (!call.ok() || shape.size() > 2) return invalid_model("multilabel_margin_loss of ", call.type(in));
+  const Dim rows(shape.size() == 2 ? shape[0] : 1), classes(shape.empty() ? 1 : shape.back());
+  const Expr x = in.reshape({rows, classes});
+  const Expr target = arg(call, "target").reshape({rows, classes});
+  const Expr listed = target.apply(Op::ge, target.number(0))
+                          .to(DType::i64)
+                          .apply(Op::cumprod, {{"dim", Dim(1)}})
+                          .to(DType::boolean);
+  const Expr y = where(listed, target, 0.0);
+  const Expr each_class(
+      call, call.op(Op::arange, {},
+                    {{"start", Dim(0)}, {"step", Dim(1)}, {"length", classes}, {"dtype", y.dtype()}}));
+  const Expr hits = y.unsqueeze(2).apply(Op::eq, each_class).apply(Op::logical_and, listed.unsqueeze(2));
+  const Expr is_target(call, call.op(Op::any, {hits}, {{"dims", Dims{1}}, {"keepdim", false}}));
+  const Expr chosen = x.apply(Op::gather, y, {{"dim", Dim(1)}});
+  const Expr margin = at_least(x.unsqueeze(1) - chosen.unsqueeze(2) + 1.0, 0);
+  const Expr counts = listed.unsqueeze(2).apply(Op::logical_and, logical_not(is_target).unsqueeze(1));
+  const Expr loss = sum(where(counts, margin, 0.0), {1, 2}) / static_cast<double>(classes.value());
+  const Expr out = reduced(shape.size() == 2 ? loss : loss.reshape({}), call.integer("reduction"));
+  if (call.output_count() == 1) return call.result(out);
+  return call.results({out, is_target.to(in.dtype()).reshape(arg(call, "target").dims())});
+}
+
 constexpr AtenRule kRules[] = {
     {"aten.mse_loss.default", mse_loss},
     {"aten.l1_loss.default", l1_loss},
@@ -263,6 +293,8 @@ constexpr AtenRule kRules[] = {
     {"aten.nll_loss2d_forward.default", nll_loss},
     {"aten.cross_entropy_loss.default", cross_entropy_loss},
     {"aten.multi_margin_loss.default", multi_margin_loss},
+    {"aten.multilabel_margin_loss.default", multilabel_margin_loss},
+    {"aten.multilabel_margin_loss_forward.default", multilabel_margin_loss},
 };
 
 }  // namespace

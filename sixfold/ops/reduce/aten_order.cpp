@@ -114,16 +114,31 @@ Status median_dim(Call& call) {
   return along.results(m.values, m.indices);
 }
 
-// The smallest of the most frequent values, and its last place. Equal values are counted pair by pair.
+// The smallest of the most frequent values, and its last place. In sorted order equal values are a run; its
+// end is where the distance from the last change is longest.
 Status mode(Call& call) {
   const Along along(call);
-  if (along.extent > 2048) return call.unsupported("mode of more than 2048 elements");
   const Sorted s = sort(along.x, along.dim);
-  const Expr equal = s.values.unsqueeze(along.dim).apply(Op::eq, s.values.unsqueeze(along.dim + 1));
-  const Expr counts = sum(equal.to(DType::i64), {along.dim});
-  const Expr first = counts.apply(Op::argmax, {{"dim", Dim(along.dim)}, {"keepdim", true}});
-  const Expr last = first + gather(counts, along.dim, first) - 1.0;
-  return along.results(gather(s.values, along.dim, first), gather(s.indices, along.dim, last));
+  if (!call.ok() || along.extent == 1) return along.results(s.values, s.indices);
+  Dims line(s.values.dims().size(), Dim(1));
+  line[static_cast<size_t>(along.dim)] = Dim(along.extent);
+  const auto part = [&](int64_t from, int64_t to) {
+    return Expr(call, call.slice(s.values, along.dim, Dim(from), Dim(to)));
+  };
+  const Expr place(
+      call,
+      call.op(Op::arange, {},
+              {{"start", Dim(0)}, {"step", Dim(1)}, {"length", Dim(along.extent)}, {"dtype", DType::i64}}));
+  const Expr changed = part(1, along.extent).apply(Op::ne, part(0, along.extent - 1)).to(DType::i64);
+  Dims first_shape = s.values.dims();
+  first_shape[static_cast<size_t>(along.dim)] = Dim(1);
+  const Expr zero(call,
+                  call.op(Op::full, {}, {{"shape", first_shape}, {"value", Dim(0)}, {"dtype", DType::i64}}));
+  const Expr change(call, call.op(Op::concat, {zero, changed}, {{"dim", Dim(along.dim)}}));
+  const Expr at = place.reshape(line);
+  const Expr start(call, call.op_all(Op::cummax, {change * at}, {{"dim", Dim(along.dim)}})[0]);
+  const Expr last = (at - start).apply(Op::argmax, {{"dim", Dim(along.dim)}, {"keepdim", true}});
+  return along.results(gather(s.values, along.dim, last), gather(s.indices, along.dim, last));
 }
 
 // Between the sorted neighbours of q * (n - 1). q: a number, a 0-d or a 1-d tensor, whose axis comes first.

@@ -100,7 +100,7 @@ Status histc(Call& call) {
   const int64_t bins = call.integer("bins");
   if (!ok(call)) return stop(call);
   if (bins < 1 || bins > (1 << 24)) return invalid_model("a histogram of ", bins, " bins");
-  x = x.to(dtype == DType::f64 ? dtype : DType::f32);
+  x = x.to(to_float(dtype));
   Expr low = x.number(call.real("min")), high = x.number(call.real("max"));
   if (call.real("min") == call.real("max")) {
     if (call.real("min") == 0 && !(x.dims()[0] == Dim(0)))
@@ -110,12 +110,13 @@ Status histc(Call& call) {
     low = where(flat, low - 1.0, low);
     high = where(flat, first + 1.0, high);
   }
-  const Expr edges = evenly_spaced(low, high, bins + 1);
-  Expr bin = Expr(call, call.op(Op::searchsorted, {edges, x}, {{"right", true}})) - 1.0;
-  bin = where(x.apply(Op::eq, high), static_cast<double>(bins - 1), bin);
-  // What lies outside, NaN too, is counted in one more bin that nobody reads.
+  // Each step in x's dtype, as torch: which side of an edge an element falls on depends on it.
   const Expr inside = low.apply(Op::le, x).apply(Op::logical_and, x.apply(Op::le, high));
+  Expr bin = where(inside, (x - low) * static_cast<double>(bins) / (high - low), 0.0).to(DType::i64);
+  bin = minimum(bin, bin.number(static_cast<double>(bins - 1)));
+  // What lies outside, NaN too, is counted in one more bin that nobody reads.
   bin = where(inside, bin, static_cast<double>(bins));
+  x = x.to(dtype == DType::f64 ? dtype : DType::f32);
   const Dims count{x.dims()[0]};
   const ValueId one = expand(call, call.scalar(1.0, x.dtype()), count);
   const ValueId counts = call.op(Op::scatter, {full(call, {Dim(bins + 1)}, Attr(0.0), x.dtype()), bin, one},

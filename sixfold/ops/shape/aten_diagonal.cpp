@@ -54,8 +54,8 @@ ValueId take_diagonal(Call& call, ValueId x, int64_t offset, int64_t dim1, int64
   return call.slice(y, call.rank(y) - 1, Dim(d.start), Dim(d.end), d.step);
 }
 Status diagonal(Call& call) {
-  return call.result(take_diagonal(call, call.tensor("self"), call.integer("offset"), call.integer("dim1"),
-                                   call.integer("dim2")));
+  return call.result(take_diagonal(call, call.tensor(call.attr("self") ? "self" : "A"),
+                                   call.integer("offset"), call.integer("dim1"), call.integer("dim2")));
 }
 
 // x along a diagonal of new axes dim1 and dim2, zeros elsewhere.
@@ -147,6 +147,7 @@ Status triu_indices(Call& call) { return triangle_indices(call, false); }
 
 constexpr AtenRule kRules[] = {
     {"aten.diagonal.default", diagonal},
+    {"aten.linalg_diagonal.default", diagonal},
     {"aten.diagonal_copy.default", diagonal},
     {"aten.diag.default", diag},
     {"aten.diagflat.default", diagflat},

@@ -164,6 +164,47 @@ ValueId roll_axis(Call& call, ValueId x, int64_t axis, int64_t shift) {
       shift > 0 ? size - Dim(shift) : Dim(-shift);  // over a symbol: the shift is shorter than the axis
   return concat(call, {call.slice(x, axis, cut, size), call.slice(x, axis, Dim(0), cut)}, axis);
 }
+// The middle of each axis to its front, or back.
+Status shift_by_half(Call& call, bool back) {
+  ValueId x = call.tensor("self");
+  const Shape axes = call.axes("dim", x), shape = call.shape(x);
+  if (!ok(call)) return stop(call);
+  for (const int64_t axis : axes) {
+    const int64_t size = shape[static_cast<size_t>(axis)];
+    x = roll_axis(call, x, axis, back ? (size + 1) / 2 : size / 2);
+  }
+  return call.result(x);
+}
+Status fftshift(Call& call) { return shift_by_half(call, /*back=*/false); }
+Status ifftshift(Call& call) { return shift_by_half(call, /*back=*/true); }
+
+// Each tensor cut into num_chunks along dim (zeros fill the last), its chunks laid flat, all joined chunk by
+// chunk.
+Status chunk_cat(Call& call) {
+  const std::vector<ValueId> xs = call.tensors("tensors");
+  const int64_t chunks = call.integer("num_chunks");
+  if (!ok(call) || xs.empty() || chunks < 1)
+    return invalid_model("_chunk_cat of ", xs.size(), " tensors in ", chunks, " chunks");
+  const int64_t axis = call.normalize(call.integer("dim"), xs[0]);
+  std::vector<ValueId> parts;
+  for (ValueId x : xs) {
+    const Shape shape = call.shape(x);
+    if (!ok(call) || axis >= static_cast<int64_t>(shape.size()))
+      return invalid_model("_chunk_cat of ", shape, " along ", axis);
+    const int64_t size = shape[static_cast<size_t>(axis)], missing = (chunks - size % chunks) % chunks;
+    if (missing > 0) {
+      Dims filler = to_dims(shape);
+      filler[static_cast<size_t>(axis)] = Dim(missing);
+      x = concat(call, {x, full(call, filler, Attr(Dim(0)), call.dtype_of(x))}, axis);
+    }
+    Dims lead(call.dims_of(x).begin(), call.dims_of(x).begin() + axis);
+    const Dim rest = numel(Dims(call.dims_of(x).begin() + axis, call.dims_of(x).end()));
+    lead.insert(lead.end(), {Dim(chunks), floordiv(rest, Dim(chunks))});
+    parts.push_back(call.reshape(x, lead));
+  }
+  return call.result(concat(call, parts, axis + 1));
+}
+
 Status roll(Call& call) {
   const ValueId self = call.tensor("self");
   const Shape shifts = call.ints("shifts");
@@ -232,6 +273,12 @@ std::optional<std::vector<int64_t>> repeated_positions(Call& call, int64_t lengt
   }
   return positions;
 }
+// Element i of the result comes from the first element whose running count of repeats exceeds i.
+ValueId sources(Call& call, ValueId repeats, const Dim& total) {
+  const ValueId ends = call.op(Op::cumsum, {call.to(repeats, DType::i64)}, {{"dim", Dim(0)}});
+  return call.op(Op::searchsorted, {ends, count_up(call, total)}, {{"right", true}});
+}
+
 Status repeat_interleave_tensor(Call& call) {
   ValueId x = call.tensor("self");
   const bool flat = call.is_none("dim");
@@ -241,23 +288,23 @@ Status repeat_interleave_tensor(Call& call) {
   if (!ok(call)) return stop(call);
   const auto positions = repeated_positions(call, shape[static_cast<size_t>(axis)]);
   if (positions) return call.result(index_select(call, x, axis, integers(call, *positions)));
-  // The repeats are data, but their sum is given: element i of the result comes from the first axis element
-  // whose running count exceeds i.
+  // The repeats are data, but their sum is given.
   const Dims& out = expected(call);
   if (!is_static(out) || out.size() != shape.size() || call.rank(call.tensor("repeats")) > 1)
     return call.unsupported("output shape depends on data: the repeats are not constant");
   const Dim length(shape[static_cast<size_t>(axis)]);
-  const ValueId repeats =
-      expand(call, at_least(call, call.to(call.tensor("repeats"), DType::i64), 1), {length});
-  const ValueId ends = call.op(Op::cumsum, {repeats}, {{"dim", Dim(0)}});
-  const ValueId from =
-      call.op(Op::searchsorted, {ends, count_up(call, out[static_cast<size_t>(axis)])}, {{"right", true}});
-  return call.result(index_select(call, x, axis, from));
+  const ValueId repeats = expand(call, at_least(call, call.tensor("repeats"), 1), {length});
+  return call.result(index_select(call, x, axis, sources(call, repeats, out[static_cast<size_t>(axis)])));
 }
 Status repeat_interleave_positions(Call& call) {
   const auto positions = repeated_positions(call, -1);
-  if (!positions) return call.unsupported("output shape depends on data: the repeats are not constant");
-  return call.result(call.to(integers(call, *positions), call.dtype_of(call.tensor("repeats"))));
+  const ValueId repeats = call.tensor("repeats");
+  if (positions) return call.result(call.to(integers(call, *positions), call.dtype_of(repeats)));
+  if (call.is_none("output_size") || call.rank(repeats) != 1)
+    return call.unsupported("output shape depends on data: the repeats are not constant");
+  const ValueId all = count_up(call, extent(call, repeats, 0));
+  return call.result(call.to(index_select(call, all, 0, sources(call, repeats, call.dim("output_size"))),
+                             call.dtype_of(repeats)));
 }
 
 std::vector<ValueId> grid(Call& call, const std::vector<ValueId>& xs, bool xy) {
@@ -379,6 +426,9 @@ constexpr AtenRule kRules[] = {
     {"aten.fliplr.default", fliplr},
     {"aten.rot90.default", rot90},
     {"aten.roll.default", roll},
+    {"aten.fft_fftshift.default", fftshift},
+    {"aten.fft_ifftshift.default", ifftshift},
+    {"aten._chunk_cat.default", chunk_cat},
     {"aten.repeat.default", repeat},
     {"aten.tile.default", tile},
     {"aten.repeat_interleave.self_int", repeat_interleave_int},

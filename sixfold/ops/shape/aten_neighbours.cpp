@@ -77,7 +77,58 @@ Status cumulative_trapezoid(Call& call) {
   return call.result(trapezoids(call, axis).apply(Op::cumsum, {{"dim", Dim(axis)}}) / 2.0);
 }
 
+// Half the difference of both neighbours; at the ends that of one, or with edge_order 2 a parabola's slope.
+Expr gradient_along(const Expr& x, int64_t axis, double spacing, int64_t edge_order) {
+  Call& call = x.call();
+  const int64_t n = extent(call, x, axis).value_or(0);
+  const auto at = [&](int64_t from, int64_t to) {
+    return Expr(call, call.slice(x, axis, Dim(from), Dim(to)));
+  };
+  Expr first = (at(1, 2) - at(0, 1)) / spacing, last = (at(n - 1, n) - at(n - 2, n - 1)) / spacing;
+  if (edge_order == 2) {
+    first = (at(0, 1) * -1.5 + at(1, 2) * 2.0 + at(2, 3) * -0.5) / spacing;
+    last = (at(n - 1, n) * 1.5 + at(n - 2, n - 1) * -2.0 + at(n - 3, n - 2) * 0.5) / spacing;
+  }
+  std::vector<ValueId> parts{first, last};
+  if (n > 2) parts.insert(parts.begin() + 1, (at(2, n) - at(0, n - 2)) / (2 * spacing));
+  return {call, concat(call, parts, axis)};
+}
+// One spacing for all axes, or one for each.
+Status gradient(Call& call) {
+  Expr x(call, call.tensor("self"));
+  x = x.to(to_float(x.dtype()));
+  const Shape shape = call.shape(x), axes = call.axes("dim", x);
+  std::vector<double> spacing{1};
+  if (const Attr* given = call.attr("spacing"); given && !call.is_none("spacing")) {
+    if (std::holds_alternative<Operands>(*given)) return call.unsupported("a spacing by coordinates");
+    spacing = std::holds_alternative<Dims>(*given) || std::holds_alternative<std::vector<double>>(*given)
+                  ? call.reals("spacing")
+                  : std::vector<double>{call.real("spacing")};
+  }
+  const int64_t edge_order = call.integer("edge_order");
+  if (!ok(call)) return stop(call);
+  if ((edge_order != 1 && edge_order != 2) || (spacing.size() != 1 && spacing.size() != axes.size()))
+    return invalid_model("a gradient along ", axes.size(), " axes with ", spacing.size(), " spacings");
+  if (spacing.size() > 1 && call.ints("dim") != axes && !call.is_none("dim"))
+    return call.unsupported("spacings for axes in another order");
+  std::vector<ValueId> out;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (shape[static_cast<size_t>(axes[i])] <= edge_order)
+      return invalid_model("a gradient of order ", edge_order, " along ",
+                           shape[static_cast<size_t>(axes[i])]);
+    out.push_back(gradient_along(x, axes[i], spacing[spacing.size() == 1 ? 0 : i], edge_order));
+  }
+  return call.results(out);
+}
+
 constexpr AtenRule kRules[] = {
+    {"aten.gradient.scalarint", gradient},
+    {"aten.gradient.scalararray", gradient},
+    {"aten.gradient.array", gradient},
+    {"aten.gradient.scalarrayint", gradient},
+    {"aten.gradient.scalarrayarray", gradient},
+    {"aten.gradient.tensorarray", gradient},
+    {"aten.gradient.tensorarrayint", gradient},
     {"aten.diff.default", diff},
     {"aten.cross.default", cross},
     {"aten.linalg_cross.default", cross},

@@ -50,10 +50,10 @@ Status view_as(Call& call) {
 }
 
 Status view_dtype(Call& call) {
-  const ValueId x = call.tensor("self");
-  if (call.dtype("dtype") != call.dtype_of(x))
-    return call.unsupported("it reads the bits of one dtype as another");
-  return call.result(x);
+  const ValueId x = call.tensor(call.attr("self") ? "self" : "a");
+  const auto dtype = call.dtype("dtype");
+  if (!dtype || dtype == call.dtype_of(x)) return call.result(x);
+  return call.result(call.op(Op::bitcast, {x}, {{"dtype", *dtype}}));
 }
 
 Status flatten(Call& call) {
@@ -241,6 +241,7 @@ constexpr AtenRule kRules[] = {
     {"aten.reshape_as.default", view_as},
     {"aten.view.dtype", view_dtype},
     {"aten.view_copy.dtype", view_dtype},
+    {"prims.view_of_dtype.default", view_dtype},
     {"aten.flatten.using_ints", flatten},
     {"aten.ravel.default", ravel},
     {"aten.sum_to_size.default", sum_to_size},

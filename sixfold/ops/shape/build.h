@@ -74,5 +74,7 @@ std::span<const AtenRule> join_rules();
 std::span<const AtenRule> create_rules();
 std::span<const AtenRule> diagonal_rules();
 std::span<const AtenRule> neighbour_rules();
+std::span<const AtenRule> prims_rules();
+std::span<const AtenRule> window_rules();
 
 }  // namespace sixfold::aten
