@@ -23,12 +23,12 @@ Tensor tensor_of(Shape shape, const std::vector<T>& values) {
   }
   return out;
 }
-// 0, 1, 2, ... of a dtype
+// 0, 1, 2, ... of a dtype; starts again after 127, which every dtype has
 template <typename T>
 Tensor counting(Shape shape) {
   std::vector<T> values;
   const int64_t count = numel(shape);
-  for (int64_t i = 0; i < count; ++i) values.push_back(static_cast<T>(static_cast<float>(i)));
+  for (int64_t i = 0; i < count; ++i) values.push_back(static_cast<T>(static_cast<float>(i % 128)));
   return tensor_of<T>(std::move(shape), values);
 }
 template <typename T>
