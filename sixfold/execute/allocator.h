@@ -6,7 +6,7 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
+#include <cstring>
 #include <utility>
 
 namespace sixfold {
@@ -17,22 +17,12 @@ class Allocator {
   // Null when there is no memory. Alignment is a power of two.
   virtual void* allocate(size_t bytes, size_t alignment) = 0;
   virtual void release(void* memory, size_t bytes) = 0;
+  // Whether what it gives reads as zeros: then a large arena costs only the pages that are used.
+  virtual bool gives_zeros() const { return false; }
 };
 
-// The C library's. Lives as long as the process.
-inline Allocator& system_allocator() {
-  class System final : public Allocator {
-   public:
-    void* allocate(size_t bytes, size_t alignment) override {
-      const size_t padded =
-          bytes > SIZE_MAX - alignment ? 0 : (bytes + alignment - 1) / alignment * alignment;
-      return padded ? std::aligned_alloc(alignment, padded) : nullptr;
-    }
-    void release(void* memory, size_t) override { std::free(memory); }
-  };
-  static System allocator;
-  return allocator;
-}
+// The system's. Lives as long as the process.
+Allocator& system_allocator();
 
 // Memory of an allocator, given back once.
 class Block {
@@ -53,6 +43,9 @@ class Block {
   }
 
   std::byte* data() const { return data_; }
+  void fill_with_zeros() const {
+    if (data_ && !allocator_->gives_zeros()) std::memset(data_, 0, bytes_);
+  }
   size_t size_bytes() const { return data_ ? bytes_ : 0; }
 
  private:

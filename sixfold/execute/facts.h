@@ -8,11 +8,20 @@
 
 namespace sixfold {
 
+// A kernel call that only reorders the axes of a constant: its result can be the constant itself, read in
+// another order. nn.Linear without a delegate is such a permute before each product.
+struct RenamedConstant {
+  size_t chain, instruction;
+  pte::Index from, to;
+  std::vector<uint8_t> dim_order;  // of `to`
+};
+
 struct MethodFacts {
   // By value. Not std::vector<bool>: spans of them are passed around.
   std::unique_ptr<bool[]> varies;  // its size, number or place changes while the method runs
-  std::unique_ptr<bool[]>
-      read;  // an instruction reads it, the method returns it, or it is memory that one reads
+  // An instruction reads it, the method returns it, or it is memory that one reads.
+  std::unique_ptr<bool[]> read;
+  std::vector<RenamedConstant> renamed;
 };
 MethodFacts find_facts(const pte::Method& method);
 

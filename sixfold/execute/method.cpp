@@ -196,9 +196,8 @@ Status Method::run_chain(size_t chain, uint64_t& budget) {
         status = condition.take_error();
       else if (!*condition)
         next = jump->destination;
-    } else if (TensorState* t = values_.tensor(std::get<pte::Free>(steps[i]).value);
-               t && !t->planned && !t->constant) {
-      t->data = nullptr;
+    } else if (const auto* free = std::get_if<pte::Free>(&steps[i])) {
+      if (TensorState* t = values_.tensor(free->value); t && !t->planned && !t->constant) t->data = nullptr;
     }
     if (!status.ok()) [[unlikely]]
       return status.take_error().during(cat("running ", describe(chain, i)));

@@ -94,7 +94,8 @@ class Method {
     uint32_t index;
     std::vector<MethodValue*> args;
   };
-  using Step = std::variant<KernelStep, PrimStep, DelegateStep, pte::Move, pte::JumpFalse, pte::Free>;
+  struct NoStep {};  // done once and for all when the method was loaded
+  using Step = std::variant<KernelStep, PrimStep, DelegateStep, pte::Move, pte::JumpFalse, pte::Free, NoStep>;
   struct BoundDelegate {
     const DelegateFunctions* functions;
     void* handle;

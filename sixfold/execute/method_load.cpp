@@ -96,7 +96,7 @@ Status Method::bind_memory(const MethodOptions& options) {
       if (!block.data())
         return fail(Code::OutOfMemory, "planned buffer ", i + 1, " needs ", bytes,
                     " bytes, and the allocator has none");
-      std::memset(block.data(), 0, block.size_bytes());  // a buffer that nobody writes first reads as zeros
+      block.fill_with_zeros();  // a buffer that nobody writes first reads as zeros
       arenas_.emplace_back(block.data(), bytes);
       blocks_.push_back(std::move(block));
       continue;
@@ -143,7 +143,7 @@ Status Method::bind_unplanned() {
     if (!block.data())
       return fail(Code::OutOfMemory, "output value ", i, " needs ", capacity_bytes(*t),
                   " bytes, and the allocator has none");
-    std::memset(block.data(), 0, block.size_bytes());
+    block.fill_with_zeros();
     t->data = block.data();
     blocks_.push_back(std::move(block));
   }
@@ -201,12 +201,27 @@ Status Method::bind_steps() {
   const MethodFacts found = find_facts(*plan_);
   const KernelStep::Facts facts{{found.varies.get(), plan_->values.size()},
                                 {found.read.get(), plan_->values.size()}};
+  std::set<std::pair<size_t, size_t>> done;
+  for (const RenamedConstant& r : found.renamed) {
+    const TensorState& from = *values_.tensor(r.from);
+    TensorState& to = *values_.tensor(r.to);
+    to.constant = true;
+    to.planned = false;
+    to.data = from.data;
+    to.dim_order = r.dim_order;
+    done.insert({r.chain, r.instruction});
+  }
   int64_t seed = 0;
   for (size_t c = 0; c < plan_->chains.size(); ++c) {
     chains_.emplace_back();
     times_.emplace_back(plan_->chains[c].size());
     for (size_t i = 0; i < plan_->chains[c].size(); ++i) {
-      auto step = bind_step(plan_->chains[c][i], facts, ++seed);
+      ++seed;
+      if (done.contains({c, i})) {
+        chains_[c].emplace_back(NoStep{});
+        continue;
+      }
+      auto step = bind_step(plan_->chains[c][i], facts, seed);
       if (!step.ok()) return step.take_error().during(cat("preparing ", describe(c, i)));
       chains_[c].push_back(std::move(step).value());
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <thread>
 
 #include "sixfold/base/count_allocations.h"
@@ -330,6 +331,55 @@ TEST(Method, outputs_may_be_the_callers_memory) {
   ASSERT_TRUE(method->set_output(0, std::as_writable_bytes(std::span(in))).ok());
   ASSERT_EQ(message(method->execute()), "ok");
   EXPECT_EQ(in, out);
+}
+
+TEST(Method, a_permuted_constant_is_the_constant_itself) {
+  // The result is used by a product, and by one that returns it: then it must be in its planned place.
+  for (const bool returned : {false, true}) {
+    MethodWriter w;
+    const auto x = w.planned(MethodWriter::tensor({2, 3}));
+    const auto weight = w.constant(MethodWriter::tensor({4, 3}), {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+    const auto t = w.planned(MethodWriter::tensor({3, 4})), y = w.planned(MethodWriter::tensor({2, 4}));
+    const auto dims = w.add(pte::IntList{{w.add(int64_t{-1}), w.add(int64_t{0})}});
+    w.call("aten::permute_copy.out", {weight, dims, t, t});
+    w.call("aten::mm.out", {x, t, y, y});
+    w.method().inputs = {x};
+    w.method().outputs = {y};
+    if (returned) w.method().outputs.push_back(t);
+    const auto method = w.load_method();
+    ASSERT_TRUE(method);
+    ASSERT_TRUE(feed(*method, 0, {1, 0, 0, 0, 1, 1}, {2, 3}).ok());
+    ASSERT_EQ(message(method->execute()), "ok");
+    EXPECT_EQ(floats(*method, 0), (std::vector<float>{1, 4, 7, 10, 5, 11, 17, 23}));
+    if (!returned) continue;
+    EXPECT_EQ(floats(*method, 1), (std::vector<float>{1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12}));
+    EXPECT_EQ(method->output_tensor(1)->dim_order[0], 0);
+  }
+}
+
+TEST(Method, ten_thousand_loads_leave_no_memory_behind) {
+#ifdef SIXFOLD_SANITIZED
+  GTEST_SKIP() << "a sanitizer keeps freed memory for a while";
+#endif
+  Net net;
+  auto program = net.load();
+  ASSERT_TRUE(program.ok());
+  const auto resident_pages = [] {
+    std::ifstream file("/proc/self/statm");
+    int64_t total = 0, resident = 0;
+    file >> total >> resident;
+    return resident;
+  };
+  int64_t before = 0;
+  for (int i = 0; i < 10000; ++i) {
+    auto method = Method::load(*program);
+    ASSERT_TRUE(method.ok());
+    if (i % 100 == 0) {
+      ASSERT_TRUE(feed(**method, 0, kX, {2, 3}).ok() && (*method)->execute().ok());
+    }
+    if (i == 1000) before = resident_pages();
+  }
+  EXPECT_LT(resident_pages() - before, 64);
 }
 
 // ---- delegates

@@ -85,6 +85,8 @@ ValueId StepBuilder::operand(const OperandDesc& desc) {
 }
 
 ValueId StepBuilder::constant(Tensor data) {
+  // A view of a view may be the original again.
+  if (!data.strides.empty() && data.strides == contiguous_strides(data.shape)) data.strides.clear();
   Value value;
   value.type = {data.dtype, to_dims(data.shape)};
   value.is_constant = true;
