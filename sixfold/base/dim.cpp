@@ -126,6 +126,42 @@ struct DimAlgebra {
     return sum;
   }
 
+  static int visit(const Atom& atom, Dim::Visitor& visitor) {
+    using Function = Dim::Visitor::Function;
+    if (atom.kind == Atom::kSymbol) return visitor.symbol(atom.text);
+    const int a = atom.a.visit(visitor), b = atom.b.visit(visitor);
+    switch (atom.kind) {
+      case Atom::kFloorDiv:
+        return visitor.apply(Function::floordiv, a, b);
+      case Atom::kMod:
+        return visitor.apply(Function::mod, a, b);
+      case Atom::kMax:
+        return visitor.apply(Function::max, a, b);
+      case Atom::kMul:
+        return visitor.apply(Function::mul, a, b);
+      default:
+        return visitor.apply(Function::min, a, b);
+    }
+  }
+
+  static int visit(const Dim& d, Dim::Visitor& visitor) {
+    using Function = Dim::Visitor::Function;
+    int sum = -1;
+    for (const Term& t : d.poly_->terms) {
+      int product = -1;
+      for (const auto& f : t.factors) {
+        const int factor = visit(*f, visitor);
+        product = product < 0 ? factor : visitor.apply(Function::mul, product, factor);
+      }
+      if (product < 0)
+        product = visitor.number(t.coefficient);
+      else if (t.coefficient != 1)
+        product = visitor.apply(Function::mul, product, visitor.number(t.coefficient));
+      sum = sum < 0 ? product : visitor.apply(Function::add, sum, product);
+    }
+    return sum;
+  }
+
   static void symbols(const Dim& d, std::vector<std::string>& names) {
     if (!d.poly_) return;
     for (const Term& t : d.poly_->terms) {
@@ -227,6 +263,9 @@ Dim min(const Dim& a, const Dim& b) {
 
 Dim Dim::substitute(const Bindings& bindings) const {
   return is_static() ? *this : DimAlgebra::substitute(*this, bindings);
+}
+int Dim::visit(Visitor& visitor) const {
+  return is_static() ? visitor.number(value_) : DimAlgebra::visit(*this, visitor);
 }
 void Dim::collect_symbols(std::vector<std::string>& names) const { DimAlgebra::symbols(*this, names); }
 

@@ -50,6 +50,17 @@ class Dim {
   Dim substitute(const Bindings& bindings) const;
   void collect_symbols(std::vector<std::string>& names) const;
 
+  // Walks the expression: every part becomes a handle of the visitor's own.
+  class Visitor {
+   public:
+    enum class Function : uint8_t { add, mul, floordiv, mod, max, min };
+    virtual ~Visitor() = default;
+    virtual int number(int64_t value) = 0;
+    virtual int symbol(const std::string& name) = 0;
+    virtual int apply(Function function, int a, int b) = 0;
+  };
+  int visit(Visitor& visitor) const;
+
  private:
   struct Atom;
   struct Poly;
