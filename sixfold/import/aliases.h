@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "sixfold/graph/graph.h"
-#include "sixfold/import/arguments.h"
 #include "sixfold/import/meta.h"
+#include "sixfold/ops/arguments.h"
 #include "sixfold/ops/schema.h"
 
 namespace sixfold {

@@ -25,8 +25,9 @@ struct ImportInfo {
   std::string dialect;  // "TRAINING" as torch.export.export gives it, "ATEN" after run_decompositions
   std::string model;
   uint64_t file_bytes = 0;
-  uint64_t program_bytes = 0;       // its JSON
-  std::vector<std::string> guards;  // Python expressions that the inputs must satisfy
+  uint64_t program_bytes = 0;                     // its JSON
+  std::string input_structure, output_structure;  // pytree text of the call; empty where the file has none
+  std::vector<std::string> guards;                // Python expressions that the inputs must satisfy
 };
 
 Result<Graph> import_pt2(const std::string& path, const ImportOptions& options = {},

@@ -10,32 +10,32 @@ constexpr int64_t kMaxExtent = int64_t{1} << 40;
 constexpr int64_t kMaxBytes = int64_t{1} << 46;
 
 struct DTypeNumbers {
-  int64_t json, c10;
+  int64_t json;
   DType dtype;
   std::string_view name;
 };
 constexpr DTypeNumbers kDTypes[] = {
-    {1, 0, DType::u8, "uint8"},
-    {2, 1, DType::i8, "int8"},
-    {3, 2, DType::i16, "int16"},
-    {4, 3, DType::i32, "int32"},
-    {5, 4, DType::i64, "int64"},
-    {6, 5, DType::f16, "float16"},
-    {7, 6, DType::f32, "float32"},
-    {8, 7, DType::f64, "float64"},
-    {9, 8, DType::none, "complex32"},
-    {10, 9, DType::none, "complex64"},
-    {11, 10, DType::none, "complex128"},
-    {12, 11, DType::boolean, "bool"},
-    {13, 15, DType::bf16, "bfloat16"},
-    {28, 27, DType::u16, "uint16"},
-    {29, 24, DType::none, "float8_e4m3fn"},
-    {30, 23, DType::none, "float8_e5m2"},
-    {31, 26, DType::none, "float8_e4m3fnuz"},
-    {32, 25, DType::none, "float8_e5m2fnuz"},
-    {33, 44, DType::none, "float8_e8m0fnu"},
-    {34, 28, DType::u32, "uint32"},
-    {35, 29, DType::u64, "uint64"},
+    {1, DType::u8, "uint8"},
+    {2, DType::i8, "int8"},
+    {3, DType::i16, "int16"},
+    {4, DType::i32, "int32"},
+    {5, DType::i64, "int64"},
+    {6, DType::f16, "float16"},
+    {7, DType::f32, "float32"},
+    {8, DType::f64, "float64"},
+    {9, DType::none, "complex32"},
+    {10, DType::none, "complex64"},
+    {11, DType::none, "complex128"},
+    {12, DType::boolean, "bool"},
+    {13, DType::bf16, "bfloat16"},
+    {28, DType::u16, "uint16"},
+    {29, DType::none, "float8_e4m3fn"},
+    {30, DType::none, "float8_e5m2"},
+    {31, DType::none, "float8_e4m3fnuz"},
+    {32, DType::none, "float8_e5m2fnuz"},
+    {33, DType::none, "float8_e8m0fnu"},
+    {34, DType::u32, "uint32"},
+    {35, DType::u64, "uint64"},
 };
 
 Result<Dims> read_sym_ints(const Json& list) {
@@ -60,12 +60,6 @@ Result<DType> dtype_of_json(const Json& number) {
     return row.dtype;
   }
   return number.bad("dtype ", n, " is unknown");
-}
-
-Result<DType> dtype_of_c10(int64_t number) {
-  for (const DTypeNumbers& row : kDTypes)
-    if (row.c10 == number && row.dtype != DType::none) return row.dtype;
-  return unsupported("c10 dtype ", number, " is not supported");
 }
 
 Result<std::string> memory_format_of_json(const Json& number) {

@@ -18,7 +18,6 @@ struct TensorMeta {
 
 // The file's numbers for dtypes are not c10's.
 Result<DType> dtype_of_json(const Json& number);
-Result<DType> dtype_of_c10(int64_t number);  // as in the defaults of schemas
 Result<std::string> memory_format_of_json(const Json& number);
 Result<std::string> layout_of_json(const Json& number);
 

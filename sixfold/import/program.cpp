@@ -270,12 +270,36 @@ Status read_facts(const Json& program, ImportInfo& info) {
   return ok_status();
 }
 
+// The pytrees of the call itself: the entry of module_call_graph without a name.
+Status read_structure(const Json& module, ImportInfo& info) {
+  SF_ASSIGN(const auto calls, module.find("module_call_graph"));
+  if (!calls) return ok_status();
+  SF_ASSIGN(const auto items, calls->items());
+  for (const Json& call : items) {
+    SF_ASSIGN(const auto name, call.find("fqn"));
+    SF_ASSIGN(const auto signature, call.find("signature"));
+    if (!name || !signature) continue;
+    SF_ASSIGN(const std::string_view text, name->text());
+    if (!text.empty()) continue;
+    SF_ASSIGN(const auto in, signature->find("in_spec"));
+    SF_ASSIGN(const auto out, signature->find("out_spec"));
+    if (in) {
+      SF_ASSIGN(info.input_structure, in->text());
+    }
+    if (out) {
+      SF_ASSIGN(info.output_structure, out->text());
+    }
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<Graph> import_program(const Pt2Archive& archive, ImportInfo& info) {
   const Json program = archive.program();
   SF_TRY(read_facts(program, info));
   SF_ASSIGN(const Json module, program.get("graph_module"));
+  SF_TRY(read_structure(module, info));
   SF_ASSIGN(const Json graph, module.get("graph"));
   SF_ASSIGN(const bool tracking, any_node_needs_views(graph));
   ProgramImporter importer(archive, tracking);

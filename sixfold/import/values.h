@@ -9,7 +9,7 @@
 
 #include "sixfold/import/aliases.h"
 #include "sixfold/import/archive.h"
-#include "sixfold/import/arguments.h"
+#include "sixfold/ops/arguments.h"
 
 namespace sixfold {
 

@@ -1,4 +1,4 @@
-#include "sixfold/import/arguments.h"
+#include "sixfold/ops/arguments.h"
 
 #include <algorithm>
 #include <charconv>
@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "sixfold/import/meta.h"
+#include "sixfold/pte/scalar_type.h"
 
 namespace sixfold {
 namespace {
@@ -84,7 +84,7 @@ Result<Attr> parse_item(const SchemaArg& arg, std::string_view text) {
     return Attr(std::string(text.substr(1, text.size() - 2)));
   if (const auto n = parse_int(text)) {
     if (arg.type == ArgType::dtype) {
-      SF_ASSIGN(const DType dtype, dtype_of_c10(*n));
+      SF_ASSIGN(const DType dtype, pte::dtype_of(*n));
       return Attr(dtype);
     }
     if (arg.type == ArgType::memory_format) {

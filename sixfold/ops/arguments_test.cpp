@@ -1,4 +1,4 @@
-#include "sixfold/import/arguments.h"
+#include "sixfold/ops/arguments.h"
 
 #include <gtest/gtest.h>
 
