@@ -36,7 +36,7 @@ KernelResult make(const KernelCall& call) {
   using Maker = KernelResult (*)(const KernelCall&);
   static constexpr Maker kMakers[] = {
       nullptr,
-#define OP(id, infer_fn, cpu_fn, layout) cpu_fn,
+#define OP(id, infer_fn, cpu_fn, layout, legal_fn) cpu_fn,
 #include "sixfold/ops/aten.def"
 #undef OP
   };

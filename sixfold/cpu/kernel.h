@@ -104,7 +104,7 @@ std::unique_ptr<Kernel> make_kernel(F run, KernelTraits traits = {}) {
 using KernelResult = Result<std::unique_ptr<Kernel>>;
 
 // The makers, one per row of ops/aten.def.
-#define OP(id, infer_fn, cpu_fn, layout) KernelResult cpu_fn(const KernelCall& call);
+#define OP(id, infer_fn, cpu_fn, layout, legal_fn) KernelResult cpu_fn(const KernelCall& call);
 #include "sixfold/ops/aten.def"
 #undef OP
 

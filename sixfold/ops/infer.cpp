@@ -6,7 +6,7 @@ InferResult infer_types(Op op, std::span<const Type> in, const Attrs& attrs) {
   using Infer = InferResult (*)(const InferCall&);
   static constexpr Infer kInfer[] = {
       nullptr,
-#define OP(id, infer_fn, cpu_fn, layout) infer::infer_fn,
+#define OP(id, infer_fn, cpu_fn, layout, legal_fn) infer::infer_fn,
 #include "sixfold/ops/aten.def"
 #undef OP
   };

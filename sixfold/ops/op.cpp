@@ -7,13 +7,13 @@ namespace {
 
 constexpr std::array<std::string_view, kOpCount> kNames = {
     "call",
-#define OP(id, infer_fn, cpu_fn, layout) #id,
+#define OP(id, infer_fn, cpu_fn, layout, legal_fn) #id,
 #include "sixfold/ops/aten.def"
 #undef OP
 };
 constexpr std::array<Layout, kOpCount> kLayouts = {
     Layout::plain,
-#define OP(id, infer_fn, cpu_fn, layout) Layout::layout,
+#define OP(id, infer_fn, cpu_fn, layout, legal_fn) Layout::layout,
 #include "sixfold/ops/aten.def"
 #undef OP
 };

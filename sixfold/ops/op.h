@@ -16,12 +16,12 @@ namespace sixfold {
 
 enum class Op : uint16_t {
   call,  // not canonical yet: an ATen overload, named by Node::target
-#define OP(id, infer_fn, cpu_fn, layout) id,
+#define OP(id, infer_fn, cpu_fn, layout, legal_fn) id,
 #include "sixfold/ops/aten.def"
 #undef OP
 };
 inline constexpr size_t kOpCount = 1
-#define OP(id, infer_fn, cpu_fn, layout) +1
+#define OP(id, infer_fn, cpu_fn, layout, legal_fn) +1
 #include "sixfold/ops/aten.def"
 #undef OP
     ;
@@ -38,7 +38,7 @@ struct InferCall {
 using InferResult = Result<std::vector<Type>>;
 
 namespace infer {
-#define OP(id, infer_fn, cpu_fn, layout) InferResult infer_fn(const InferCall& call);
+#define OP(id, infer_fn, cpu_fn, layout, legal_fn) InferResult infer_fn(const InferCall& call);
 #include "sixfold/ops/aten.def"
 #undef OP
 }  // namespace infer

@@ -13,7 +13,7 @@ Result<std::vector<ValueId>> Patch::try_add(Op op, std::vector<ValueId> inputs, 
   in.reserve(inputs.size());
   for (const ValueId v : inputs) in.push_back(type(v));
   SF_ASSIGN(std::vector<Type> types, infer_types(op, in, attrs));
-  NewNode node{op, std::move(inputs), std::move(attrs), {}};
+  NewNode node{op, {}, std::move(inputs), std::move(attrs), {}};
   for (Type& t : types) node.outputs.push_back(new_value(std::move(t)));
   std::vector<ValueId> out = node.outputs;
   nodes_.push_back(std::move(node));
@@ -30,6 +30,16 @@ std::vector<ValueId> Patch::add_all(Op op, std::vector<ValueId> inputs, Attrs at
 
 ValueId Patch::add(Op op, std::vector<ValueId> inputs, Attrs attrs) {
   return add_all(op, std::move(inputs), std::move(attrs))[0];
+}
+
+std::vector<ValueId> Patch::add_call(std::string target, std::vector<ValueId> inputs, Attrs attrs,
+                                     const std::vector<Type>& types) {
+  if (!status_.ok()) return std::vector<ValueId>(types.size(), kNoValue);
+  NewNode node{Op::call, std::move(target), std::move(inputs), std::move(attrs), {}};
+  for (const Type& t : types) node.outputs.push_back(new_value(t));
+  std::vector<ValueId> out = node.outputs;
+  nodes_.push_back(std::move(node));
+  return out;
 }
 
 ValueId Patch::constant(Tensor data) {

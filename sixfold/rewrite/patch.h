@@ -27,6 +27,10 @@ class Patch {
   // The same, but a failure is the caller's.
   Result<std::vector<ValueId>> try_add(Op op, std::vector<ValueId> inputs, Attrs attrs);
 
+  // A call of an ATen overload, complete as import makes them, whose results have these types.
+  std::vector<ValueId> add_call(std::string target, std::vector<ValueId> inputs, Attrs attrs,
+                                const std::vector<Type>& types);
+
   ValueId constant(Tensor data);
   ValueId scalar(double value, DType dtype) { return constant(Tensor::scalar(value, dtype)); }
   ValueId scalar(int64_t value, DType dtype) { return constant(Tensor::scalar(value, dtype)); }
@@ -55,6 +59,7 @@ class Patch {
   };
   struct NewNode {
     Op op;
+    std::string target;  // op == Op::call
     std::vector<ValueId> inputs;
     Attrs attrs;
     std::vector<ValueId> outputs;

@@ -36,8 +36,8 @@ Status Rewriter::apply_patch(Patch& patch, NodeId anchor, std::string_view rule)
     for (ValueId& in : n.inputs) in = resolve(in);
     std::vector<Type> types;
     for (const ValueId out : n.outputs) types.push_back(patch.values_[out.index - base].type);
-    const NodeId id =
-        graph_.add_node(n.op, "", std::move(n.inputs), std::move(n.attrs), types, origin, anchor);
+    const NodeId id = graph_.add_node(n.op, std::move(n.target), std::move(n.inputs), std::move(n.attrs),
+                                      types, origin, anchor);
     for (size_t i = 0; i < n.outputs.size(); ++i)
       real[n.outputs[i].index - base] = graph_.node(id).outputs[i];
   }

@@ -36,6 +36,9 @@ class Rewriter {
   // Every call becomes canonical ops (ops/*/aten.cpp). All that cannot are collected; one or more is an error
   // that names the first and counts the rest.
   Status canonicalize();
+  // The other way: every canonical op becomes calls that ExecuTorch has kernels for (ops/*/legalize.cpp).
+  // Collects and reports in the same way.
+  Status legalize();
   const std::vector<Unsupported>& unsupported() const { return unsupported_; }
 
   // Applies the rules over and over, in order, until none matches.

@@ -20,4 +20,8 @@ Match fuse_residual(const Graph& graph, const Node& node);
 Match form_silu(const Graph& graph, const Node& node);
 Match fuse_activation(const Graph& graph, const Node& node);
 
+// merge.cpp: of nodes that compute the same from the same operands, and of small constants with equal bytes,
+// the first stays. Returns how many nodes went.
+size_t merge_equal(Graph& graph);
+
 }  // namespace sixfold

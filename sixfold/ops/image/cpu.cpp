@@ -13,13 +13,6 @@ namespace sixfold::cpu {
 namespace image {
 namespace {
 
-struct AxisSpec {
-  int64_t in, out;
-  double scale;  // output / input as the model gave it; 0: from the extents
-  bool align_corners, antialias;
-  std::string mode;
-};
-
 template <typename T>
 T source_step(const AxisSpec& s) {
   if (s.align_corners) return s.out > 1 ? static_cast<T>(s.in - 1) / static_cast<T>(s.out - 1) : T{0};
@@ -145,6 +138,14 @@ Axis make_axis(const AxisSpec& s) {
   }
   return std::move(table).take();
 }
+
+}  // namespace
+
+Axis resize_axis(const AxisSpec& spec, DType dtype) {
+  return dtype == DType::f64 ? make_axis<double>(spec) : make_axis<float>(spec);
+}
+
+namespace {
 
 std::array<int64_t, 5> padded_strides(const TensorDesc& t) {
   std::array<int64_t, 5> strides{t.strides[0], t.strides[1], 0, 0, 0};
@@ -284,12 +285,12 @@ KernelResult upsample(const KernelCall& call) {
   plan.batch = x.shape[0];
   plan.channels = x.shape[1];
   const std::vector<double> scales = call.attrs.reals("scales");
-  const auto make_axis = x.dtype == DType::f64 ? image::make_axis<double> : image::make_axis<float>;
-  for (image::Axis& axis : plan.axes) axis = image::make_axis<float>({1, 1, 0, false, false, "nearest"});
+  for (image::Axis& axis : plan.axes) axis = image::resize_axis({1, 1, 0, false, false, "nearest"}, x.dtype);
   for (size_t i = 2, rank = x.rank(); i < rank; ++i)
     plan.axes[i + 3 - rank] =
-        make_axis({x.shape[i], y.shape[i], scales[i - 2], !copy && call.attrs.flag("align_corners"),
-                   call.attrs.flag("antialias"), mode});
+        image::resize_axis({x.shape[i], y.shape[i], scales[i - 2], !copy && call.attrs.flag("align_corners"),
+                            call.attrs.flag("antialias"), mode},
+                           x.dtype);
   plan.in_strides = image::padded_strides(x);
   plan.out_strides = image::padded_strides(y);
   const bool plain = is_row_major(x) && is_row_major(y);

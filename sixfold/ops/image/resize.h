@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "sixfold/base/dtype.h"
@@ -18,6 +19,14 @@ struct Axis {
   std::vector<float> weight_f32;
   std::vector<int32_t> count;  // [out], taps in use; the others weigh 0
 };
+
+struct AxisSpec {
+  int64_t in, out;
+  double scale;  // output / input as the model gave it; 0: from the extents
+  bool align_corners, antialias;
+  std::string mode;
+};
+Axis resize_axis(const AxisSpec& spec, DType dtype);
 
 // All images have three spatial axes here; missing leading ones have extent 1.
 struct Plan {
