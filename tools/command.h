@@ -38,6 +38,17 @@ struct OpsOptions {
 };
 Status ops_command(const OpsOptions& options);
 
+// sixfold compile
+struct CompileOptions {
+  std::vector<std::string> models;  // MODEL.pt2, or NAME=MODEL.pt2 for each of several methods
+  std::string output, backend = "cpu";
+  uint64_t alignment = 64, segment_alignment = 128, constant_alignment = 16;
+  bool page_align = false, plan_inputs = true, plan_outputs = true, in_place = true, json = false;
+  std::vector<std::string> bounds;  // SYMBOL=N
+  std::vector<std::string> disabled;
+};
+Status compile_command(const CompileOptions& options);
+
 // Writes the text to stdout at once, with a line end.
 void print_line(const std::string& text);
 

@@ -72,6 +72,31 @@ void add_ops(CLI::App& app, Command& chosen) {
   ops->callback([=, &chosen] { chosen = [=] { return ops_command(*options); }; });
 }
 
+void add_compile(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<CompileOptions>();
+  CLI::App* compile = app.add_subcommand("compile", "Compile a model to a .pte that ExecuTorch runs");
+  compile->add_option("model", options->models, "A .pt2 file; or NAME=FILE for each of several methods")
+      ->required();
+  compile->add_option("-o,--output", options->output, "The .pte to write")->required();
+  compile->add_option("--backend", options->backend, "What computes: cpu (ExecuTorch's own kernels)")
+      ->capture_default_str();
+  compile->add_option("--alignment", options->alignment, "Alignment of tensors in the arena, in bytes")
+      ->capture_default_str();
+  compile->add_option("--segment-alignment", options->segment_alignment, "Alignment of segments, in bytes")
+      ->capture_default_str();
+  compile->add_option("--constant-alignment", options->constant_alignment, "Alignment of constants, in bytes")
+      ->capture_default_str();
+  compile->add_flag("--page-align", options->page_align,
+                    "Segments start at pages, so that each can be mapped");
+  compile->add_option("--bound", options->bounds, "SYMBOL=N: the most that a symbolic size may be");
+  compile->add_flag("!--no-plan-inputs", options->plan_inputs, "Inputs stay in the caller's memory");
+  compile->add_flag("!--no-plan-outputs", options->plan_outputs, "The caller brings memory for outputs");
+  compile->add_flag("!--no-in-place", options->in_place, "No kernel writes over its operand");
+  compile->add_option("--disable-rule", options->disabled, "Rewrite rule to leave out, by name");
+  compile->add_flag("--json", options->json, "One JSON object on stdout instead of text");
+  compile->callback([=, &chosen] { chosen = [=] { return compile_command(*options); }; });
+}
+
 int report(const Error& error) {
   std::fprintf(stderr, "sixfold: %s\n", error.message().c_str());
   return error.code() == Code::InvalidArgument ? 2 : 1;
@@ -87,6 +112,7 @@ int run(int argc, char** argv) {
   add_run(app, chosen);
   add_show(app, chosen);
   add_ops(app, chosen);
+  add_compile(app, chosen);
   CLI11_PARSE(app, argc, argv);
   if (Status s = chosen(); !s.ok()) return report(s.error());
   if (std::fflush(stdout) != 0)

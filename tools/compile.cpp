@@ -1,0 +1,214 @@
+// sixfold compile: import, canonicalize, legalize, package, write.
+#include <sys/resource.h>
+
+#include <bit>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "sixfold/base/mapped_file.h"
+#include "sixfold/base/sha256.h"
+#include "sixfold/import/import.h"
+#include "sixfold/package/package.h"
+#include "sixfold/pte/verify.h"
+#include "sixfold/pte/write.h"
+#include "sixfold/rewrite/pipeline.h"
+#include "tools/command.h"
+
+namespace sixfold::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A method that is compiled, and what it was before.
+struct Compiled {
+  std::string file, hash;  // hash: SHA-256
+  MethodSource source;
+  size_t imported = 0, canonical = 0;
+  Json nodes = Json::array();  // canonical nodes: all stay on the CPU
+};
+
+Result<Bindings> parse_bounds(const std::vector<std::string>& texts) {
+  Bindings out;
+  for (const std::string& text : texts) {
+    const size_t equals = std::min(text.find('='), text.size());
+    int64_t n = 0;
+    const char* begin = text.data() + std::min(equals + 1, text.size());
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(begin, end, n);
+    if (equals == 0 || error != std::errc() || stop != end || n < 1)
+      return invalid_argument("--bound is '", text, "', expected SYMBOL=N with N at least 1");
+    out[text.substr(0, equals)] = n;
+  }
+  return out;
+}
+
+Status apply_bounds(Graph& graph, const Bindings& bounds) {
+  for (const auto& [name, most] : bounds) {
+    const auto it = graph.symbols.find(name);
+    if (it == graph.symbols.end()) {
+      std::string known;
+      for (const auto& [symbol, range] : graph.symbols) known += cat(known.empty() ? "" : ", ", symbol);
+      return invalid_argument("--bound names ", name, ", the model's symbols are ",
+                              known.empty() ? "none" : known);
+    }
+    SymbolRange& range = it->second;
+    if (most < range.min.value_or(0))
+      return invalid_argument("--bound ", name, "=", most, " is below the symbol's least value, ",
+                              *range.min);
+    if (range.max && most > *range.max)
+      return invalid_argument("--bound ", name, "=", most, " is above what the model was exported for, ",
+                              *range.max);
+    range.max = most;
+  }
+  return {};
+}
+
+Result<Compiled> compile_method(const std::string& name, const std::string& path,
+                                const CompileOptions& options, const Bindings& bounds) {
+  Compiled out;
+  out.file = path;
+  ImportInfo info;
+  SF_ASSIGN(out.source.graph, import_pt2(path, {}, &info));
+  SF_ASSIGN(const auto file, MappedFile::open(path));
+  out.hash = sha256_hex(file->bytes());
+  Graph& graph = out.source.graph;
+  out.source.name = name;
+  out.source.input_structure = info.input_structure;
+  out.source.output_structure = info.output_structure;
+  out.imported = graph.node_count();
+  SF_TRY(apply_bounds(graph, bounds));
+  RewriteOptions rewrite;
+  rewrite.disabled.insert(options.disabled.begin(), options.disabled.end());
+  SF_TRY(canonicalize(graph, rewrite));
+  out.canonical = graph.node_count();
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    out.nodes.push_back(
+        {{"node", graph.origin(node).name}, {"op", to_text(node.op)}, {"reason", "backend cpu"}});
+  }
+  PipelineReport report;
+  if (Status s = legalize(graph, rewrite, &report); !s.ok()) {
+    if (report.unsupported.size() < 2) return s.take_error();
+    std::string all;
+    for (const Unsupported& u : report.unsupported)
+      all += cat(all.empty() ? "" : "; ", u.node, " (", u.target, ")",
+                 u.source.empty() ? "" : cat(" at ", u.source), ": ", u.reason);
+    return unsupported(report.unsupported.size(), " nodes cannot be said with ExecuTorch's kernels: ", all);
+  }
+  return out;
+}
+
+// NAME=FILE, or a file whose method is "forward".
+Result<std::vector<Compiled>> compile_all(const CompileOptions& options) {
+  SF_ASSIGN(const Bindings bounds, parse_bounds(options.bounds));
+  std::vector<Compiled> out;
+  std::set<std::string> names;
+  for (const std::string& text : options.models) {
+    const size_t equals = text.find('=');
+    const bool named = equals != std::string::npos && text.find('/') > equals;
+    const std::string name = named ? text.substr(0, equals) : "forward";
+    const std::string path = named ? text.substr(equals + 1) : text;
+    if (!names.insert(name).second)
+      return invalid_argument("two methods are called ", name,
+                              ": name them as in prefill=a.pt2 decode=b.pt2");
+    auto compiled = compile_method(name, path, options, bounds);
+    if (!compiled.ok()) return compiled.take_error().during(cat("compiling ", path));
+    out.push_back(std::move(compiled).value());
+  }
+  return out;
+}
+
+Status check_alignment(const char* name, uint64_t n, uint64_t most) {
+  if (std::has_single_bit(n) && n <= most) return {};
+  return invalid_argument(name, " is ", n, ", expected a power of two up to ", most);
+}
+
+Json describe(const std::vector<Compiled>& compiled, const Package& package, uint64_t file_bytes) {
+  Json methods = Json::array(), cpu_nodes = Json::array();
+  for (size_t i = 0; i < compiled.size(); ++i) {
+    const MethodReport& m = package.methods[i];
+    methods.push_back({{"name", m.name},
+                       {"model", compiled[i].file},
+                       {"imported_nodes", compiled[i].imported},
+                       {"canonical_nodes", compiled[i].canonical},
+                       {"kernel_calls", m.kernel_calls},
+                       {"size_calls", m.size_calls},
+                       {"views", m.views},
+                       {"in_place", m.in_place},
+                       {"constant_bytes", m.constant_bytes},
+                       {"state_bytes", m.state_bytes},
+                       {"arena_bytes", m.arena_bytes},
+                       {"arena_bytes_without_sharing", m.naive_bytes},
+                       {"bounds", m.bounded_symbols},
+                       {"kernels", m.kernels}});
+    for (const Json& node : compiled[i].nodes) cpu_nodes.push_back(node);
+  }
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return {{"delegates", 0},
+          {"cpu_nodes", cpu_nodes},
+          {"methods", methods},
+          {"file_bytes", file_bytes},
+          {"cpu_s", seconds(used.ru_utime) + seconds(used.ru_stime)},
+          {"peak_rss_mb", static_cast<double>(used.ru_maxrss) / 1024}};
+}
+
+void print(const Json& report, const std::string& path) {
+  for (const Json& m : report["methods"]) {
+    print_line(cat("method ", m["name"].get<std::string>(), " of ", m["model"].get<std::string>()));
+    print_line(cat("  nodes      ", m["imported_nodes"].dump(), " imported, ", m["canonical_nodes"].dump(),
+                   " canonical"));
+    print_line(cat("  kernels    ", m["kernel_calls"].dump(), " calls of ", m["kernels"].size(), " kernels, ",
+                   m["views"].dump(), " views and ", m["in_place"].dump(),
+                   " results in place cost no memory"));
+    if (m["size_calls"] != 0) {
+      std::string bounds;
+      for (const Json& b : m["bounds"]) bounds += cat(bounds.empty() ? "" : ", ", b.get<std::string>());
+      print_line(cat("  sizes      ", m["size_calls"].dump(), " calls; ", bounds));
+    }
+    print_line(cat("  constants  ", m["constant_bytes"].dump(), " bytes, states ", m["state_bytes"].dump(),
+                   " bytes"));
+    print_line(cat("  arena      ", m["arena_bytes"].dump(), " bytes, ",
+                   m["arena_bytes_without_sharing"].dump(), " without sharing"));
+  }
+  print_line(cat("wrote ", path, ", ", report["file_bytes"].dump(), " bytes, no delegates"));
+}
+
+}  // namespace
+
+Status compile_command(const CompileOptions& options) {
+  if (options.backend != "cpu") return invalid_argument("--backend is ", options.backend, ", expected cpu");
+  SF_TRY(check_alignment("--alignment", options.alignment, 1 << 20));
+  SF_TRY(check_alignment("--segment-alignment", options.segment_alignment, 1 << 20));
+  SF_TRY(check_alignment("--constant-alignment", options.constant_alignment, 1 << 20));
+  SF_ASSIGN(std::vector<Compiled> compiled, compile_all(options));
+  std::vector<MethodSource> sources;
+  for (Compiled& c : compiled) sources.push_back(std::move(c.source));
+  SF_ASSIGN(const Package package, make_package(sources, {.alignment = options.alignment,
+                                                          .plan_inputs = options.plan_inputs,
+                                                          .plan_outputs = options.plan_outputs,
+                                                          .in_place = options.in_place}));
+  if (Status s = pte::verify(package.program); !s.ok())
+    return fail(Code::Internal, "the program that was made is wrong: ", s.error().message());
+  pte::Manifest manifest{.tool = "sixfold " SIXFOLD_VERSION, .precision = "fp32", .target = "cpu"};
+  for (const Compiled& c : compiled) manifest.sources.push_back(c.hash);
+  SF_ASSIGN(
+      const pte::Image image,
+      pte::lay_out(package.program,
+                   {.segment_alignment = options.page_align ? pte::kPageBytes : options.segment_alignment,
+                    .constant_alignment = options.constant_alignment,
+                    .manifest = manifest}));
+  SF_TRY(write_file(options.output, image.parts()));
+  const Json report = describe(compiled, package, image.size_bytes());
+  if (options.json)
+    print_line(report.dump());
+  else
+    print(report, options.output);
+  return {};
+}
+
+}  // namespace sixfold::tools
