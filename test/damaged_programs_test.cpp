@@ -28,11 +28,12 @@ AlignedBytes golden(const std::string& name) {
   return AlignedBytes(file.ok() ? (*file)->bytes() : std::span<const std::byte>{});
 }
 
-const char* const kGoldens[] = {"mlp.pte", "counter.pte"};
+const char* const kGoldens[] = {"mlp.pte", "counter.pte", "counter_sixfold.pte"};
 
 TEST(DamagedPrograms, the_goldens_themselves_run) {
   EXPECT_EQ(exercise_methods(golden("mlp.pte").bytes()), 1u);
   EXPECT_EQ(exercise_methods(golden("counter.pte").bytes()), 3u);
+  EXPECT_EQ(exercise_methods(golden("counter_sixfold.pte").bytes()), 3u);
 }
 
 // Every byte takes minutes; each run takes another share of them.
@@ -51,7 +52,7 @@ TEST(DamagedPrograms, random_bytes_and_meanings) {
   pte::Rng rng(815);
   size_t finished = 0;
   for (size_t n = 0; n < inputs_wanted(); ++n) {
-    const AlignedBytes whole = golden(kGoldens[n % 2]);
+    const AlignedBytes whole = golden(kGoldens[n % 3]);
     if (n % 4 < 2) {
       finished += exercise_methods(pte::damaged_bytes(rng, whole.bytes()).bytes());
       continue;

@@ -33,7 +33,7 @@ std::string message(const Result<T>& result) {
 }
 
 TEST(PteGolden, executorchs_files_are_read_and_written_again) {
-  for (const char* name : {"mlp.pte", "mlp_external.pte", "counter.pte"}) {
+  for (const char* name : {"mlp.pte", "mlp_external.pte", "counter.pte", "counter_sixfold.pte"}) {
     const AlignedBytes file = golden(name);
     const auto program = read(file.bytes());
     ASSERT_EQ(message(program), "") << name;
@@ -165,7 +165,8 @@ TEST(Files, every_truncation_is_refused) {
     const auto bundle = read_bpte(file);
     return bundle.ok() && pte(bundle->program);
   };
-  for (const char* name : {"mlp.pte", "mlp_external.pte", "counter.pte"}) check(name, pte);
+  for (const char* name : {"mlp.pte", "mlp_external.pte", "counter.pte", "counter_sixfold.pte"})
+    check(name, pte);
   check("mlp_external.ptd", [](std::span<const std::byte> file) { return read_ptd(file).ok(); });
   check("mlp.bpte", bpte);
 }

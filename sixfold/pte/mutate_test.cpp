@@ -27,7 +27,8 @@ AlignedBytes golden(const std::string& name) {
   return AlignedBytes(file.ok() ? (*file)->bytes() : std::span<const std::byte>{});
 }
 
-const char* const kGoldens[] = {"mlp.pte", "mlp_external.pte", "counter.pte", "mlp_external.ptd", "mlp.bpte"};
+const char* const kGoldens[] = {"mlp.pte",          "mlp_external.pte", "counter.pte",
+                                "mlp_external.ptd", "mlp.bpte",         "counter_sixfold.pte"};
 
 TEST(PteMutations, every_byte_with_several_values) {
   for (const char* name : kGoldens) {
