@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sixfold/engine/session.h"
-#include "sixfold/import/arguments.h"
+#include "sixfold/ops/arguments.h"
 
 namespace sixfold {
 
