@@ -67,7 +67,10 @@ class Emitter : private Dim::Visitor {
     t.dynamism = is_static(v.type.dims) ? pte::Dynamism::fixed : pte::Dynamism::bounded;
     const Storage& s = placement_.of(id);
     const Value& owner = graph_.value(s.owner);
-    if (s.kind == Storage::constant) {
+    if (s.kind == Storage::constant && s.bytes == 0) {
+      t.allocation =
+          pte::Allocation{1, 0};  // the runtime refuses a file whose constants have no bytes at all
+    } else if (s.kind == Storage::constant) {
       t.data_index = data_index(package_.program.constants, owner.constant, &report_.constant_bytes);
       t.name = owner.name;
     } else if (s.kind == Storage::planned) {

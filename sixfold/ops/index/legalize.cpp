@@ -106,8 +106,6 @@ Match index(Legal& legal) {
 }
 
 Match index_put(Legal& legal) {
-  if (is_half(legal.dtype(legal.in())) && legal.attrs().flag("accumulate"))
-    return legal.computed_in(DType::f32);
   const std::vector<ValueId> indices = index_list(legal, 2);
   return legal.call("aten.index_put.default", {{"self", legal.in()},
                                                {"indices", indices},
@@ -121,7 +119,6 @@ Match scatter(Legal& legal) {
   const auto axis = static_cast<size_t>(dim);
   const bool include_self = legal.attrs().flag("include_self");
   const ValueId x = legal.in();
-  if (is_half(legal.dtype(x)) && reduce != "none") return legal.computed_in(DType::f32);
   const ValueId index = from_start(legal, legal.in(1), legal.dims(x)[axis]);
   if (reduce == "none" || (reduce == "add" && include_self))
     return legal.call(reduce == "none" ? "aten.scatter.src" : "aten.scatter_add.default",

@@ -8,15 +8,22 @@
 namespace sixfold::legalize {
 namespace {
 
-// Limits of an integer dtype: a bound outside of them bounds nothing, and kernels refuse it.
-Attr bound_within(const Attr& bound, DType dtype) {
+// A bound as the kernel takes it: for integers a whole number, and none where it is outside of the dtype,
+// since it bounds nothing there.
+Attr bound_within(const Attr& bound, DType dtype, double (*whole)(double)) {
+  if (is_float(dtype) || std::holds_alternative<std::monostate>(bound)) return bound;
   const Dim* n = std::get_if<Dim>(&bound);
-  if (!n || !n->is_static() || is_float(dtype)) return bound;
+  const double* x = std::get_if<double>(&bound);
+  const double at = n && n->is_static() ? static_cast<double>(n->value()) : x ? whole(*x) : 0;
   return with_type(dtype, [&](auto tag) -> Attr {
     using T = decltype(tag);
-    if constexpr (std::is_integral_v<T> && sizeof(T) < 8)
-      if (n->value() < std::numeric_limits<T>::min() || n->value() > std::numeric_limits<T>::max()) return {};
-    return bound;
+    if constexpr (std::is_integral_v<T>) {
+      using Limits = std::numeric_limits<T>;
+      if (!(at >= static_cast<double>(Limits::min()) && at <= static_cast<double>(Limits::max())) ||
+          at >= 0x1p63)
+        return {};
+    }
+    return n ? bound : Attr(Dim(static_cast<int64_t>(at)));
   });
 }
 
@@ -125,8 +132,8 @@ Match leaky_relu(Legal& legal) {
 
 Match clamp(Legal& legal) {
   const DType dtype = legal.dtype(legal.in());
-  const Attr min = bound_within(*legal.attrs().find("min"), dtype),
-             max = bound_within(*legal.attrs().find("max"), dtype);
+  const Attr min = bound_within(*legal.attrs().find("min"), dtype, std::ceil),
+             max = bound_within(*legal.attrs().find("max"), dtype, std::floor);
   const auto none = [](const Attr& a) { return std::holds_alternative<std::monostate>(a); };
   if (none(min) && none(max)) return legal.result(legal.in());
   return legal.call("aten.clamp.default", {{"self", legal.in()}, {"min", min}, {"max", max}});
