@@ -124,12 +124,24 @@ Status check_alignment(const char* name, uint64_t n, uint64_t most) {
   return invalid_argument(name, " is ", n, ", expected a power of two up to ", most);
 }
 
+// What a caller brings for each input: numbers and None must be those that the model was exported with.
+Json input_kinds(const pte::Method& method) {
+  static constexpr const char* kKinds[] = {"none", "int", "bool", "real", "tensor", "text"};
+  Json kinds = Json::array();
+  for (const pte::Index i : method.inputs) {
+    const size_t kind = method.values[static_cast<size_t>(i)].index();
+    kinds.push_back(kind < std::size(kKinds) ? kKinds[kind] : "list");
+  }
+  return kinds;
+}
+
 Json describe(const std::vector<Compiled>& compiled, const Package& package, uint64_t file_bytes) {
   Json methods = Json::array(), cpu_nodes = Json::array();
   for (size_t i = 0; i < compiled.size(); ++i) {
     const MethodReport& m = package.methods[i];
     methods.push_back({{"name", m.name},
                        {"model", compiled[i].file},
+                       {"inputs", input_kinds(package.program.methods[i])},
                        {"imported_nodes", compiled[i].imported},
                        {"canonical_nodes", compiled[i].canonical},
                        {"kernel_calls", m.kernel_calls},

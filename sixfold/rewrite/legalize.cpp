@@ -1,12 +1,27 @@
 #include "sixfold/ops/legalize.h"
 
+#include <optional>
+
 #include "sixfold/rewrite/rewriter.h"
 #include "sixfold/rewrite/rules.h"
 
 namespace sixfold {
 namespace {
 
+// Kernels differ in what they make of tensors without elements; a result without any is known.
+std::optional<Patch> nothing(const Graph& graph, const Node& node) {
+  Patch patch(graph, node);
+  for (const ValueId v : node.outputs) {
+    const Type& type = graph.type(v);
+    if (!is_static(type.dims) || numel(static_shape(type.dims)) != 0) return std::nullopt;
+    std::byte* bytes = nullptr;
+    patch.replace(v, patch.constant(Tensor::allocate(type.dtype, static_shape(type.dims), &bytes)));
+  }
+  return patch;
+}
+
 Match legalized(const Graph& graph, const Node& node) {
+  if (auto patch = nothing(graph, node)) return std::move(*patch);
   Match folded = fold_constants(graph, node);  // what rules make of constants is not computed again and again
   if (!std::holds_alternative<NoMatch>(folded)) return folded;
   Legal legal(graph, node);

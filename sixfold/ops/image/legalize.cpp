@@ -9,10 +9,13 @@
 namespace sixfold::legalize {
 namespace {
 
-// The extent that torch computes from a scale is the one that the model has.
-bool scales_agree(const Shape& in, const Shape& out, const std::vector<double>& scales) {
+// The extent that torch computes from a scale is the one that the model has; of symbolic ones the exporter
+// says so.
+bool scales_agree(const Dims& in, const Dims& out, const std::vector<double>& scales) {
   for (size_t i = 0; i < scales.size(); ++i)
-    if (static_cast<int64_t>(static_cast<double>(in[i + 2]) * scales[i]) != out[i + 2]) return false;
+    if (in[i + 2].is_static() && out[i + 2].is_static() &&
+        static_cast<int64_t>(static_cast<double>(in[i + 2].value()) * scales[i]) != out[i + 2].value())
+      return false;
   return true;
 }
 
@@ -131,13 +134,13 @@ Match upsample(Legal& legal) {
   const std::string& mode = a.text("mode");
   const bool copy = mode == "nearest" || mode == "nearest-exact";
   if (!copy && dtype != DType::f32 && dtype != DType::f64) return legal.computed_in(DType::f32);
-  const Shape in = legal.shape(x), out = legal.shape(legal.node().output());
-  std::vector<double> scales = a.reals("scales");
+  const std::vector<double> scales = a.reals("scales");
   bool any_scale = false, all_scales = true;
-  for (const double s : scales) (s > 0 ? any_scale : all_scales) = s > 0;
-  const bool kernel_takes_scales = !any_scale || (all_scales && scales_agree(in, out, scales));
-  if (in.size() == 4 && (mode == "nearest" || mode == "linear") && is_float(dtype) && !a.flag("antialias") &&
-      kernel_takes_scales) {
+  for (const double scale : scales) (scale > 0 ? any_scale : all_scales) = scale > 0;
+  const bool kernel_takes_scales =
+      !any_scale || (all_scales && scales_agree(legal.dims(x), legal.out_type().dims, scales));
+  if (legal.rank(x) == 4 && (mode == "nearest" || mode == "linear") && is_float(dtype) &&
+      !a.flag("antialias") && kernel_takes_scales) {
     std::vector<LegalArg> args = {
         {"input", x},
         {"output_size", any_scale ? Attr() : Attr(a.dims("size"))},
@@ -147,6 +150,7 @@ Match upsample(Legal& legal) {
     return legal.call(mode == "linear" ? "aten.upsample_bilinear2d.vec" : "aten.upsample_nearest2d.vec",
                       std::move(args));
   }
+  const Shape in = legal.shape(x), out = legal.shape(legal.node().output());
   ValueId y = x;
   for (size_t i = in.size(); i-- > 2;) {
     if (in[i] == out[i] && copy) continue;

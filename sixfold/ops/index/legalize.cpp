@@ -21,7 +21,7 @@ ValueId from_start(Legal& legal, ValueId index, const Dim& extent) {
   const Term i(legal, as_i64(legal, index));
   const std::string& target = legal.origin().target;
   const bool counts =
-      target.starts_with("aten.take.") || target.starts_with("aten.put") || target.starts_with("aten.index_");
+      target.starts_with("aten.take") || target.starts_with("aten.put") || target.starts_with("aten.index_");
   if (!counts || !extent.is_static()) return i;
   if (const Tensor* data = legal.constant_data(index)) {
     const Tensor plain = to_contiguous(*data);

@@ -9,7 +9,7 @@ namespace {
 
 Attr dims_attr(Legal& legal) { return legal.attrs().dims("dims"); }
 
-bool sums(Op op) { return op == Op::sum || op == Op::mean || op == Op::var || op == Op::prod; }
+bool sums(Op op) { return op == Op::sum || op == Op::mean; }
 
 // log(exp(a) + exp(b)); equal infinities are themselves.
 Term log_add(const Term& a, const Term& b) {
@@ -70,7 +70,6 @@ Match all(Legal& legal) {
 Match prod(Legal& legal) {
   const ValueId x = legal.in();
   if (legal.rank(x) == 0) return legal.result(x);
-  if (is_half(legal.dtype(x))) return legal.computed_in(DType::f32);
   const Shape dims = legal.attrs().ints("dims");
   if (dims.size() == 1)
     return legal.call("aten.prod.dim_int", {{"self", x},

@@ -55,11 +55,6 @@ Match slice(Legal& legal) {
                                                {"step", *a.find("step")}});
 }
 Match concat(Legal& legal) {
-  // The kernel leaves out operands without elements, and with them their extents.
-  if (numel(legal.out_type().dims) == Dim(0))
-    return legal.result(
-        legal.add(Op::full, {},
-                  {{"shape", legal.out_type().dims}, {"value", Dim(0)}, {"dtype", legal.out_type().dtype}}));
   return legal.call("aten.cat.default",
                     {{"tensors", legal.node().inputs}, {"dim", *legal.attrs().find("dim")}});
 }
