@@ -204,6 +204,11 @@ Status compile_command(const CompileOptions& options) {
                                                           .plan_inputs = options.plan_inputs,
                                                           .plan_outputs = options.plan_outputs,
                                                           .in_place = options.in_place}));
+  for (const MethodReport& m : package.methods)
+    if (m.arena_bytes > pte::Limits{}.arena_bytes)
+      return unsupported("method ", m.name, " needs an arena of ", m.arena_bytes, " bytes, the limit is ",
+                         pte::Limits{}.arena_bytes,
+                         m.bounded_symbols.empty() ? "" : "; --bound lowers what symbolic sizes take");
   if (Status s = pte::verify(package.program); !s.ok())
     return fail(Code::Internal, "the program that was made is wrong: ", s.error().message());
   pte::Manifest manifest{.tool = "sixfold " SIXFOLD_VERSION, .precision = "fp32", .target = "cpu"};
