@@ -172,3 +172,45 @@ def test_conformance_cases_run_on_the_stock_runtime(cases, tmp_path):
     failed = {n for n, r in results.items() if r["state"] not in ("passed", "skipped")}
     assert not failed - {"float/leaky_relu.2", "quant/leaky_relu.2"}, done.stdout
     assert len(results) > 80
+
+
+class Branches(torch.nn.Module):
+    """Values of many sizes that live for long and short."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Conv2d(4 + 2 * i, 6 + 2 * i, 3, stride=1 + i % 2, padding=1) for i in range(6))
+        self.heads = torch.nn.ModuleList(torch.nn.Conv2d(6 + 2 * i, 4, 1) for i in range(6))
+
+    def forward(self, x):
+        outs = []
+        for layer, head in zip(self.layers, self.heads):
+            x = torch.nn.functional.hardswish(layer(x))
+            outs.append(torch.sigmoid(head(x)).mean((2, 3)))
+        return torch.cat(outs, 1)
+
+
+@pytest.mark.parametrize("flags", [["--no-in-place"], []])
+def test_no_arena_is_larger_than_executorchs_planner_makes_it(flags, tmp_path):
+    from executorch.exir._serialize._program import deserialize_pte_binary
+    from executorch.exir.memory_planning import greedy
+    from executorch.exir.tensor import TensorSpec
+
+    path = export(Branches(), (torch.randn(1, 4, 31, 31),), tmp_path / "m.pt2")
+    report = compiled(tmp_path / "m.pte", path, "--alignment", 16, *flags)
+    assert report["methods"][0]["views"] == 0  # so that every tensor is a storage
+    plan = deserialize_pte_binary((tmp_path / "m.pte").read_bytes()).program.execution_plan[0]
+    calls = [i.instr_args.args for i in plan.chains[0].instructions]
+    lives = {i: [-1, -1] for i in plan.inputs}
+    for step, args in enumerate(calls):
+        for i in (a for a in args if getattr(plan.values[a].val, "allocation_info", None)):
+            lives.setdefault(i, [step, step])[1] = step
+    for i in plan.outputs:
+        lives[i][1] = len(calls)
+    specs = set()
+    for i, life in lives.items():
+        spec = TensorSpec.from_tensor(torch.empty(plan.values[i].val.sizes))
+        spec.lifetime = [life[0] + 1, life[1] + 1]
+        specs.add(spec)
+    theirs = greedy(16, specs, torch.fx.symbolic_trace(torch.nn.Identity()), None).bufsizes
+    assert plan.non_const_buffer_sizes[1] == report["methods"][0]["arena_bytes"] <= sum(theirs)
