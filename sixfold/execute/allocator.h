@@ -25,20 +25,20 @@ class Allocator {
 Allocator& system_allocator();
 
 // Memory of an allocator, given back once.
-class Block {
+class OwnedBlock {
  public:
-  Block() = default;
+  OwnedBlock() = default;
   // Empty when the allocator has none.
-  Block(Allocator& allocator, size_t bytes)
+  OwnedBlock(Allocator& allocator, size_t bytes)
       : allocator_(&allocator),
         data_(static_cast<std::byte*>(allocator.allocate(bytes < 64 ? 64 : bytes, 64))),
         bytes_(bytes < 64 ? 64 : bytes) {}
-  Block(Block&& other) noexcept { swap(other); }
-  Block& operator=(Block&& other) noexcept {
+  OwnedBlock(OwnedBlock&& other) noexcept { swap(other); }
+  OwnedBlock& operator=(OwnedBlock&& other) noexcept {
     swap(other);
     return *this;
   }
-  ~Block() {
+  ~OwnedBlock() {
     if (data_) allocator_->release(data_, bytes_);
   }
 
@@ -49,7 +49,7 @@ class Block {
   size_t size_bytes() const { return data_ ? bytes_ : 0; }
 
  private:
-  void swap(Block& other) {
+  void swap(OwnedBlock& other) {
     std::swap(allocator_, other.allocator_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);

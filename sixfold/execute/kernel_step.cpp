@@ -22,7 +22,7 @@ int64_t bits_of(double x) {
 
 Status Scratch::reserve(size_t bytes) {
   if (block.size_bytes() >= bytes) return {};
-  Block larger(*allocator, bytes);
+  OwnedBlock larger(*allocator, bytes);
   if (!larger.data())
     return fail(Code::OutOfMemory, "scratch for kernels needs ", bytes, " bytes, and has ",
                 block.size_bytes());

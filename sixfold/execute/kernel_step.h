@@ -14,7 +14,7 @@ namespace sixfold {
 // One piece of memory for all calls of a method, since one runs at a time.
 struct Scratch {
   Allocator* allocator = nullptr;
-  Block block;
+  OwnedBlock block;
   Status reserve(size_t bytes);  // keeps what is large enough
 };
 

@@ -122,7 +122,7 @@ class Method {
   uint64_t max_instructions_;
   Values values_;
   std::vector<std::span<std::byte>> arenas_;
-  std::vector<Block> blocks_;
+  std::vector<OwnedBlock> blocks_;
   Scratch scratch_;
   std::vector<std::vector<Step>> chains_;
   std::vector<BoundDelegate> delegates_;

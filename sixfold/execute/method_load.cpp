@@ -92,7 +92,7 @@ Status Method::bind_memory(const MethodOptions& options) {
   for (size_t i = 0; i < count; ++i) {
     const auto bytes = static_cast<size_t>(plan_->buffer_sizes[i + 1]);
     if (options.arenas.empty()) {
-      Block block(allocator_, bytes);
+      OwnedBlock block(allocator_, bytes);
       if (!block.data())
         return fail(Code::OutOfMemory, "planned buffer ", i + 1, " needs ", bytes,
                     " bytes, and the allocator has none");
@@ -139,7 +139,7 @@ Status Method::bind_unplanned() {
   for (const pte::Index i : plan_->outputs) {
     TensorState* t = values_.tensor(i);
     if (!t || t->planned || t->constant || t->data || from_caller[static_cast<size_t>(i)]) continue;
-    Block block(allocator_, capacity_bytes(*t));
+    OwnedBlock block(allocator_, capacity_bytes(*t));
     if (!block.data())
       return fail(Code::OutOfMemory, "output value ", i, " needs ", capacity_bytes(*t),
                   " bytes, and the allocator has none");
