@@ -2,6 +2,7 @@
 
 #include "sixfold/cpu/kernel.h"
 #include "sixfold/ops/pool/windows.h"
+#include "sixfold/ops/reduce/walk.h"
 
 namespace sixfold::cpu {
 namespace pool {
@@ -153,6 +154,26 @@ void run_f32(const Plan& plan, int64_t work, const Buffers& buffers) {
   });
 }
 
+// An average of a whole image, which torch computes as a mean: its sums keep their digits over many elements.
+// A few elements lose none.
+bool is_mean(const Plan& plan) {
+  if (plan.max || plan.dtype != DType::f32) return false;
+  int64_t size = 1;
+  for (const Axis& axis : plan.axes) {
+    if (axis.out != 1 || axis.windows[0].count != axis.in) return false;
+    size *= axis.in;
+  }
+  const auto& [depth, height, width] = plan.axes;
+  const int64_t divisor = depth.windows[0].size * height.windows[0].size * width.windows[0].size;
+  return size >= 64 && (plan.divisor ? plan.divisor : divisor) == size;
+}
+
+KernelResult make_mean(const KernelCall& call) {
+  Shape dims;
+  for (size_t i = 2; i < call.in[0].rank(); ++i) dims.push_back(static_cast<int64_t>(i));
+  return reduce_f32(Op::mean, plan_walk(call.in[0], call.out[0], dims, /*keepdim=*/true), 0);
+}
+
 KernelResult make_pool(const KernelCall& call, Plan plan) {
   const DType dtype = plan.dtype;
   // torch rounds every step of one pool in half precision: adaptive_avg_pool3d. The others are right in
@@ -162,6 +183,7 @@ KernelResult make_pool(const KernelCall& call, Plan plan) {
     return unsupported(call.op, " of ", dtype);
   const int64_t count = call.out[0].count();
   if (count == 0) return make_kernel([](const Buffers&) { return ok_status(); });
+  if (is_mean(plan)) return make_mean(call);
   int64_t work = 1;  // positions of the largest window
   for (const Axis& axis : plan.axes) {
     int64_t most = 1;

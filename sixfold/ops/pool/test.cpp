@@ -121,6 +121,17 @@ TEST(AdaptiveAvgPool, global_and_uneven_windows_average_what_they_cover) {
     }
 }
 
+TEST(AdaptiveAvgPool, a_large_image_loses_no_digits) {
+  const Tensor x = random_tensor({1, 20, 200, 200}, 5);
+  for (const bool channels_last : {false, true}) {
+    const Attrs attrs{{"size", Dims{1, 1}}};
+    const auto expected = run_op(Op::adaptive_avg_pool, {to_double(x)}, attrs);
+    const auto out = run_op(Op::adaptive_avg_pool, {x}, attrs, {.channels_last = channels_last});
+    ASSERT_TRUE(out.ok()) << out.error().message();
+    expect_near((*out)[0], (*expected)[0], 1e-9);
+  }
+}
+
 TEST(AdaptiveMaxPool, indices_point_into_the_plane) {
   const auto out = run_op(Op::adaptive_max_pool, {tensor_of<float>({1, 1, 2, 3}, {1, 9, 2, 3, 4, 5})},
                           {{"size", Dims{1, 2}}});
