@@ -20,8 +20,9 @@ struct RunOptions {
   std::vector<std::string> disabled;
   size_t stop_after = SIZE_MAX;
   std::string method = "forward", input_list;  // of a .pte
-  std::vector<std::string> data_files;  // .ptd
+  std::vector<std::string> data_files;         // .ptd
   bool verify_data = false;
+  std::string etdump, values;  // files to write
 };
 Status run_command(const RunOptions& options);
 

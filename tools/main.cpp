@@ -42,6 +42,10 @@ void add_run(CLI::App& app, Command& chosen) {
   run->add_option("--data", options->data_files, "A .ptd with constants of a .pte")->allow_extra_args(false);
   run->add_flag("--verify-data", options->verify_data,
                 "Compare the hash of every segment of a .pte, not only of small ones");
+  run->add_option("--etdump", options->etdump,
+                  "File for an ETDump of the runs of a .pte, which ExecuTorch's Inspector opens");
+  run->add_option("--etdump-values", options->values,
+                  "File for what every instruction gave, the Inspector's debug buffer");
   run->add_flag("--profile", options->profile, "Time spent in each op");
   run->add_option("--disable-rule", options->disabled, "Rewrite rule to leave out, by name");
   run->add_option("--stop-after", options->stop_after, "Apply at most N rewrites");

@@ -318,6 +318,8 @@ Status run_it() {
   } else {
     if (!options.input_list.empty())
       return invalid_argument("--input-list is for .pte files: a .pt2 is planned for the shapes of one call");
+    if (!options.etdump.empty() || !options.values.empty())
+      return invalid_argument("--etdump and --etdump-values are for .pte files: a .pt2 has no instructions");
     SF_ASSIGN(Graph graph, import_pt2(options.model, {.check_crc = true}));
     made = std::make_unique<GraphRunner>(std::move(graph), options);
   }
@@ -326,6 +328,7 @@ Status run_it() {
   SF_TRY(!options.input_list.empty() ? run_list(runner, summary)
          : options.npz.empty()       ? run_files(runner, summary)
                                      : run_rows(runner, summary));
+  SF_TRY(runner.write_events());
   if (options.profile) summary["steps"] = profile_json(runner);
   if (options.json) {
     print_line(summary.dump());

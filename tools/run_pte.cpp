@@ -1,16 +1,22 @@
 // sixfold run FILE.pte, FILE.bpte
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "sixfold/base/mapped_file.h"
 #include "sixfold/execute/method.h"
+#include "sixfold/profile/etdump_log.h"
 #include "sixfold/pte/bpte.h"
 #include "tools/runner.h"
 
 namespace sixfold::tools {
 namespace {
+
+constexpr size_t kMostValueBytes = size_t{1} << 36;
+
+int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
 
 // The value as an array: a tensor in row-major order, a number without axes; dtype none for anything else.
 Tensor to_array(const MethodValue& value) {
@@ -39,11 +45,20 @@ Status set_value(Method& method, size_t i, const Tensor& given) {
 
 class ProgramRunner final : public Runner {
  public:
-  ProgramRunner(std::unique_ptr<Method> method, size_t threads, bool profiling)
-      : Runner(profiling), method_(std::move(method)), threads_(threads) {
-    method_->set_profiling(profiling);
+  explicit ProgramRunner(const RunOptions& options) : Runner(options.profile), options_(options) {}
+
+  Status load(const Program& program) {
+    if (!options_.values.empty()) log_.keep_values(kMostValueBytes);
+    MethodOptions method_options;
+    method_options.threads = options_.threads;
+    if (!options_.values.empty()) method_options.observer = &log_;
+    const int64_t begin = now_ns();
+    SF_ASSIGN(method_, Method::load(program, options_.method, method_options));
+    log_.add_load(begin, now_ns());
+    method_->set_profiling(profiling() || logging());
     for (size_t i = 0; i < method_->output_count(); ++i)
       if (to_array(method_->output(i)).dtype != DType::none) outputs_.push_back(i);
+    return {};
   }
 
   Status prepare(std::span<const Tensor> fed) override { return feed(fed); }
@@ -62,6 +77,7 @@ class ProgramRunner final : public Runner {
       return invalid_argument("the method has ", all.size(), " inputs, of which ", tensors.size(),
                               " are tensors, and ", fed.size(), " were given");
     places_ = fed.size() == all.size() ? all : tensors;
+    ++feeds_;
     fed_.clear();
     for (const Tensor& t : fed) fed_.push_back(to_contiguous(t));
     return {};
@@ -70,14 +86,25 @@ class ProgramRunner final : public Runner {
   Status reset_state() override { return method_->reset_state(); }
   size_t output_count() const override { return outputs_.size(); }
   Tensor output(size_t i) const override { return to_array(method_->output(outputs_[i])); }
-  size_t threads() const override { return threads_; }
+  size_t threads() const override { return method_->threads(); }
+  void forget_events() override { log_.forget_runs(); }
+  Status write_events() const override {
+    if (!options_.values.empty()) SF_TRY(log_.write_values(options_.values));
+    return options_.etdump.empty() ? Status() : log_.write(options_.etdump);
+  }
 
  private:
   // Setting inputs is part of a run: they are copied to where the program wants them.
   Status run() override {
     for (size_t k = 0; k < fed_.size(); ++k) SF_TRY(set_value(*method_, places_[k], fed_[k]));
-    return method_->execute();
+    if (!logging()) return method_->execute();
+    log_.begin_run(options_.values.empty() ? -1 : feeds_);
+    const int64_t begin = now_ns();
+    SF_TRY(method_->execute());
+    log_.add_run(*method_, begin, now_ns());
+    return {};
   }
+  bool logging() const { return !options_.etdump.empty() || !options_.values.empty(); }
   std::vector<ProfiledStep> steps() const override {
     std::vector<ProfiledStep> out;
     for (const Method::Profile& p : method_->profile())
@@ -85,8 +112,10 @@ class ProgramRunner final : public Runner {
     return out;
   }
 
+  const RunOptions& options_;
+  EtDumpLog log_;  // before the method, which observes into it
   std::unique_ptr<Method> method_;
-  size_t threads_;
+  int32_t feeds_ = -1;
   std::vector<size_t> outputs_, places_;
   std::vector<Tensor> fed_;
 };
@@ -140,12 +169,9 @@ Result<FileKind> file_kind(const std::string& path) {
 
 Result<std::unique_ptr<Runner>> make_program_runner(const RunOptions& options) {
   SF_ASSIGN(const Program program, Program::open(options.model, load_options(options)));
-  MethodOptions method_options;
-  method_options.threads = options.threads;
-  SF_ASSIGN(auto method, Method::load(program, options.method, method_options));
-  const size_t threads = method->threads();
-  return std::unique_ptr<Runner>(
-      std::make_unique<ProgramRunner>(std::move(method), threads, options.profile));
+  auto runner = std::make_unique<ProgramRunner>(options);
+  SF_TRY(runner->load(program));
+  return std::unique_ptr<Runner>(std::move(runner));
 }
 
 Status check_bundle(const RunOptions& options) {

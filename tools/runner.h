@@ -49,7 +49,10 @@ class Runner {
     for (size_t i = 0; i < iterations; ++i) SF_TRY(run_once());
     return {};
   }
+  virtual void forget_events() {}
+  virtual Status write_events() const { return {}; }  // files beside the outputs
   Status forget() {
+    forget_events();
     times_ms_.clear();
     profile_.clear();
     return reset_state();

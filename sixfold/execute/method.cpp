@@ -202,6 +202,8 @@ Status Method::run_chain(size_t chain, uint64_t& budget) {
     if (!status.ok()) [[unlikely]]
       return status.take_error().during(cat("running ", describe(chain, i)));
     if (profiling_) times_[chain][i] = {begin, now_ns()};
+    if (observer_)
+      observer_->ran(static_cast<uint32_t>(chain), static_cast<uint32_t>(i), observed_[chain][i]);
     i = next;
   }
   return {};

@@ -30,6 +30,18 @@ struct TensorView {
   size_t size_bytes() const;
 };
 
+// Sees what instructions give, right after each ran: later ones write over it.
+struct ObservedResult {
+  std::vector<const MethodValue*> values;  // one, unless it is a list; null: None in a list
+  bool is_list = false;
+};
+class MethodObserver {
+ public:
+  virtual ~MethodObserver() = default;
+  // Results of a kernel, arguments of a delegate; nothing for other instructions.
+  virtual void ran(uint32_t chain, uint32_t instruction, std::span<const ObservedResult> results) = 0;
+};
+
 struct MethodOptions {
   // Memory for the planned buffers of the method, in order (pte::Method::buffer_sizes without its first
   // entry); each at least as large, aligned to 16 or more, and alive as long as the method. Empty: taken from
@@ -38,6 +50,8 @@ struct MethodOptions {
   Allocator* allocator = nullptr;  // null: the C library's. Must outlive the method.
   cpu::Pool* pool = nullptr;       // null: one of its own, of `threads`. Must outlive the method.
   size_t threads = 1;              // 0: one for each core
+  // With one, results that nobody reads are computed too. Must outlive the method.
+  MethodObserver* observer = nullptr;
   // What a jump backwards may cost at most.
   uint64_t max_instructions = 10'000'000;
 };
@@ -108,6 +122,8 @@ class Method {
   Status bind_unplanned();
   Status init_delegates();
   Status bind_steps();
+  void bind_observed();
+  ObservedResult observed(pte::Index i) const;
   Result<Step> bind_step(const pte::Instruction& instruction, const KernelStep::Facts& facts, int64_t seed);
   Status run_chain(size_t chain, uint64_t& budget);
   Result<bool> is_true(pte::Index condition) const;
@@ -125,6 +141,8 @@ class Method {
   std::vector<OwnedBlock> blocks_;
   Scratch scratch_;
   std::vector<std::vector<Step>> chains_;
+  MethodObserver* observer_;
+  std::vector<std::vector<std::vector<ObservedResult>>> observed_;  // by chain and instruction
   std::vector<BoundDelegate> delegates_;
   std::vector<bool> input_set_;
   std::atomic<bool> busy_ = false;

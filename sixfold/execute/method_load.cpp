@@ -1,4 +1,5 @@
 // Loading a method: memory, constants, delegates, kernels.
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -31,6 +32,7 @@ Method::Method(Program program, const pte::Method& plan, const MethodOptions& op
       pool_(options.pool ? options.pool : own_pool_.get()),
       max_instructions_(options.max_instructions),
       values_(plan.values),
+      observer_(options.observer),
       input_set_(plan.inputs.size()) {
   scratch_.allocator = &allocator_;
 }
@@ -197,8 +199,42 @@ Result<Method::Step> Method::bind_step(const pte::Instruction& instruction, cons
   return Step(std::get<pte::Free>(instruction));
 }
 
+ObservedResult Method::observed(pte::Index i) const {
+  const auto* list = std::get_if<TensorItems>(&values_[i]);
+  if (!list) return {{&values_[i]}};
+  ObservedResult out{{}, /*is_list=*/true};
+  for (const pte::Index item : list->items) out.values.push_back(item < 0 ? nullptr : &values_[item]);
+  return out;
+}
+
+void Method::bind_observed() {
+  for (const auto& chain : plan_->chains) {
+    auto& steps = observed_.emplace_back();
+    for (const pte::Instruction& instruction : chain) {
+      auto& results = steps.emplace_back();
+      if (const auto* call = std::get_if<pte::DelegateCall>(&instruction)) {
+        for (const pte::Index i : call->args) results.push_back(observed(i));
+      } else if (const auto* kernel = std::get_if<pte::KernelCall>(&instruction)) {
+        const KernelRow* row = find_kernel(pte::kernel_name(plan_->operators[kernel->operator_index]));
+        if (!row) continue;  // a prim
+        KernelArguments arguments(*row);
+        for (const pte::Index i : kernel->args) {
+          const auto a = arguments.next();
+          if (!a) break;
+          if (a->kind == KernelArgument::result || a->kind == KernelArgument::in_out)
+            results.push_back(observed(i));
+        }
+      }
+    }
+  }
+}
+
 Status Method::bind_steps() {
   const MethodFacts found = find_facts(*plan_);
+  if (observer_) {
+    std::fill_n(found.read.get(), plan_->values.size(), true);
+    bind_observed();
+  }
   const KernelStep::Facts facts{{found.varies.get(), plan_->values.size()},
                                 {found.read.get(), plan_->values.size()}};
   std::set<std::pair<size_t, size_t>> done;

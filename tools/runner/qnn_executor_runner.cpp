@@ -25,10 +25,13 @@ struct Settings {
   std::string input_shape_path, output_shape_path;
   std::string performance_output_path = "inference_speed.txt";
   bool help = false;
+  bool dump_intermediate_outputs = false;
+  std::string debug_output_path = "debug_output.bin";
+  int64_t debug_buffer_size = 100'000'000;
   // What the QNN delegate takes; none of it means anything to the CPU.
-  bool shared_buffer = false, dump_intermediate_outputs = false;
-  std::string debug_output_path = "debug_output.bin", heap_profiling_path;
-  int64_t debug_buffer_size = 100'000'000, log_level = 0, htp_performance_mode = 0, profile_level = 0;
+  bool shared_buffer = false;
+  std::string heap_profiling_path;
+  int64_t log_level = 0, htp_performance_mode = 0, profile_level = 0;
   int64_t lpai_fps = 0, lpai_ftrt_ratio = 0, lpai_client_perf_type = 0, lpai_affinity = 0,
           lpai_core_selection = 0;
 };
@@ -56,10 +59,11 @@ std::vector<Flag> flags_of(Settings& s) {
        "one shape a line, commas between, for inputs of dynamic shape"},
       {"output_shape_path", &s.output_shape_path, "shapes that the outputs must have, as above"},
       {"performance_output_path", &s.performance_output_path, "file for the mean time of an execute in ms"},
+      {"dump_intermediate_outputs", &s.dump_intermediate_outputs,
+       "what every instruction gave: events in the ETDump, bytes in the debug buffer"},
+      {"debug_output_path", &s.debug_output_path, "file for the debug buffer"},
+      {"debug_buffer_size", &s.debug_buffer_size, "bytes of the debug buffer, for all executes together"},
       {"shared_buffer", &s.shared_buffer, kDelegateOnly},
-      {"dump_intermediate_outputs", &s.dump_intermediate_outputs, kDelegateOnly},
-      {"debug_output_path", &s.debug_output_path, kDelegateOnly},
-      {"debug_buffer_size", &s.debug_buffer_size, kDelegateOnly},
       {"log_level", &s.log_level, kDelegateOnly},
       {"htp_performance_mode", &s.htp_performance_mode, kDelegateOnly},
       {"profile_level", &s.profile_level, kDelegateOnly},
@@ -118,10 +122,16 @@ class Runner {
       return invalid_argument("--method_index is ", settings_.method_index, ", the program has ",
                               methods.size(), " methods");
     const std::string& name = methods[static_cast<size_t>(settings_.method_index)].name;
+    MethodOptions options;
+    options.threads = static_cast<size_t>(settings_.threads);
+    if (settings_.dump_intermediate_outputs) {
+      log_.keep_values(static_cast<size_t>(settings_.debug_buffer_size));
+      options.observer = &log_;
+    }
     const int64_t begin = now_ns();
-    SF_ASSIGN(method_, Method::load(program, name, {.threads = static_cast<size_t>(settings_.threads)}));
+    SF_ASSIGN(method_, Method::load(program, name, options));
     log_.add_load(begin, now_ns());
-    method_->set_profiling(!settings_.etdump_path.empty());
+    method_->set_profiling(logging());
     SF_ASSIGN(input_shapes_, read_shapes(settings_.input_shape_path));
     SF_ASSIGN(output_shapes_, read_shapes(settings_.output_shape_path));
     return {};
@@ -141,6 +151,8 @@ class Runner {
   }
 
  private:
+  bool logging() const { return !settings_.etdump_path.empty() || settings_.dump_intermediate_outputs; }
+
   Result<std::vector<std::byte>> input_bytes(size_t i, const TensorState& t, const Shape& shape,
                                              const std::string& path) const {
     const size_t wanted = static_cast<size_t>(numel(shape)) * size_of(t.dtype);
@@ -181,13 +193,15 @@ class Runner {
         const auto& t = std::get<TensorState>(method_->input(tensors[k]));
         SF_TRY(method_->set_input(tensors[k], {t.dtype, shapes[k], {}, data[k].data()}));
       }
+      // The Inspector wants equal outputs of runs that it takes for the same.
+      if (n >= 0) log_.begin_run(settings_.dump_intermediate_outputs ? static_cast<int32_t>(inference) : -1);
       const int64_t begin = now_ns();
       SF_TRY(method_->execute());
       const int64_t end = now_ns();
       if (n < 0) continue;
       total_ns_ += end - begin;
       ++runs_;
-      if (!settings_.etdump_path.empty()) log_.add_run(*method_, begin, end);
+      if (logging()) log_.add_run(*method_, begin, end);
     }
     return write_outputs(inference);
   }
@@ -197,17 +211,15 @@ class Runner {
     std::filesystem::create_directories(settings_.output_folder_path, error);
     if (error)
       return invalid_argument("cannot make the folder ", settings_.output_folder_path, ": ", error.message());
-    size_t index = 0;
     for (size_t i = 0; i < method_->output_count(); ++i) {
       if (!std::holds_alternative<TensorState>(method_->output(i))) continue;
       SF_ASSIGN(const TensorView t, method_->output_tensor(i));
       const Shape shape(t.sizes.begin(), t.sizes.end());
-      if (index < output_shapes_.size() && output_shapes_[index] != shape)
-        return fail(Code::InvalidModel, "output ", index, " has shape ", shape, ", ",
-                    settings_.output_shape_path, " expects ", output_shapes_[index]);
+      if (i < output_shapes_.size() && output_shapes_[i] != shape)
+        return fail(Code::InvalidModel, "output ", i, " has shape ", shape, ", ", settings_.output_shape_path,
+                    " expects ", output_shapes_[i]);
       const std::span<const std::byte> parts[] = {{t.data, t.size_bytes()}};
-      SF_TRY(write_file(cat(settings_.output_folder_path, "/output_", inference, "_", index, ".raw"), parts));
-      ++index;
+      SF_TRY(write_file(cat(settings_.output_folder_path, "/output_", inference, "_", i, ".raw"), parts));
     }
     return {};
   }
@@ -221,13 +233,16 @@ class Runner {
       const std::span<const std::byte> parts[] = {std::as_bytes(std::span(text))};
       SF_TRY(write_file(settings_.performance_output_path, parts));
     }
+    if (settings_.dump_intermediate_outputs)
+      SF_TRY(
+          log_.write_values(settings_.debug_output_path, static_cast<size_t>(settings_.debug_buffer_size)));
     if (!settings_.etdump_path.empty()) SF_TRY(log_.write(settings_.etdump_path));
     return {};
   }
 
   const Settings& settings_;
+  EtDumpLog log_;  // before the method, which observes into it
   std::unique_ptr<Method> method_;
-  EtDumpLog log_;
   std::vector<Shape> input_shapes_, output_shapes_;
   size_t lines_ = 0;
   int64_t runs_ = 0, total_ns_ = 0;
