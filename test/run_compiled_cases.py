@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Compile case folders with `sixfold compile --backend cpu`, run the .pte with ExecuTorch's own Python runtime, and score it.
+"""Compile case folders with `sixfold compile --backend cpu`, run the .pte twice, and score it.
 
     run_compiled_cases.py SIXFOLD CASES [--only REGEX] [--sample N] [--keep DIR] [--json OUT] [-j N]
 
-Cases are folders as test/conformance/run_cases.py reads them; outputs must equal eager torch within the tolerance of its
-float mode. Programs run many to a process; a program that ends the process fails alone, and the others go on.
+A program runs by ExecuTorch's own Python runtime and by `sixfold run`, and both must equal eager torch within the tolerance
+of the float mode of test/conformance/run_cases.py, which describes the folders. Programs run many to a process of ExecuTorch;
+one that ends the process fails alone, and the others go on. What the compiler refuses with a reason is counted apart.
 """
 import argparse
 import collections
@@ -21,6 +22,8 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "conformance"))
 from run_cases import RANDOM, agree, call  # noqa: E402
+
+REFUSED = re.compile("cannot be said with ExecuTorch's kernels|is not supported")
 
 
 def worker():
@@ -114,24 +117,38 @@ def main():
     with tempfile.TemporaryDirectory() as tmp, concurrent.futures.ThreadPoolExecutor(args.j) as pool:
         keep = args.keep or pathlib.Path(tmp)
 
+        def ours(folder, pte):
+            inputs = sorted(folder.glob("in_*.npy"), key=lambda p: int(p.stem[3:]))
+            feed = [x for p in inputs for x in ("--input", p)]
+            with tempfile.TemporaryDirectory(dir=tmp) as out:
+                _, why = call([args.sixfold.resolve(), "run", pte, "--engine", "cpu", *feed, "--output-dir", out], args.timeout)
+                return why or agree(folder, pathlib.Path(out), 1e-5, 1e-4, scaled=True)[0]
+
         def compile_one(folder):
             pte = keep / folder.parent.name / f"{folder.name}.pte"
             pte.parent.mkdir(parents=True, exist_ok=True)
             command = [args.sixfold.resolve(), "compile", folder / "model.pt2", "--backend", "cpu", "-o", pte, "--json"]
-            return pte, *call(command, args.timeout)
-
-        for folder, (pte, said, why) in zip(folders, pool.map(compile_one, folders)):
+            said, why = call(command, args.timeout)
             case = json.loads((folder / "case.json").read_text())
-            state = "compile"
+            if any(word in op for op in case["ops"] for word in RANDOM):
+                return pte, said, why, "random output"
+            return pte, said, why, "" if why else ours(folder, pte)
+
+        for folder, (pte, said, why, own) in zip(folders, pool.map(compile_one, folders)):
+            state = "refused" if REFUSED.search(why) else "compile"
             if not why:
                 out = pathlib.Path(tempfile.mkdtemp(dir=tmp))
                 inputs = sorted(folder.glob("in_*.npy"), key=lambda p: int(p.stem[3:]))
                 task = {"pte": str(pte), "inputs": [str(p) for p in inputs], "kinds": json.loads(said)["methods"][0]["inputs"], "out": str(out)}
                 state, why = "run", runner.run(task)
-                if not why and any(word in op for op in case["ops"] for word in RANDOM):
-                    state, why = "skipped", "random output"
+                if not why and own == "random output":
+                    state, why = "skipped", own
                 elif not why:
                     state, why = "mismatch", agree(folder, out, 1e-5, 1e-4, scaled=True)[0]
+                if not why and own:
+                    state, why = "sixfold", own
+                elif why and own and own != "random output":
+                    why += f"; sixfold run: {own}"
                 for p in out.iterdir():
                     p.unlink()
                 if not args.keep:
@@ -147,7 +164,7 @@ def main():
     if args.json:
         args.json.write_text(json.dumps(results, indent=1))
     scored = len(folders) - tally["skipped"]
-    print(f"{tally['passed']} passed, {scored - tally['passed']} failed, {tally['skipped']} skipped")
+    print(f"{tally['passed']} of {scored} passed, {tally['refused']} refused by name, {tally['skipped']} skipped")
     sys.exit(scored == 0 or tally["passed"] < scored)
 
 
