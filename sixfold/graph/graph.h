@@ -26,14 +26,16 @@ struct NodeId {
   friend auto operator<=>(const NodeId&, const NodeId&) = default;
 };
 
-// How integers of a value stand for reals: real = scale * (q - zero_point). One scale, or one per index of
-// axis.
+// How integers of a value stand for reals: real = scale * (q - zero_point). One scale, one for each index of
+// axis, or one for each block of so many indices of axis 1 within an index of axis: scales[axis][block].
 struct Encoding {
   DType storage = DType::none;
   int64_t quant_min = 0, quant_max = 0;
   int32_t axis = -1;  // -1: per tensor
+  int64_t block = 0;  // 0: no blocks
   std::vector<float> scales;
   std::vector<int32_t> zero_points;
+  friend bool operator==(const Encoding&, const Encoding&) = default;
 };
 
 // Where a node came from, for messages and reports.

@@ -185,6 +185,10 @@ class Parser {
     SF_TRY(expect(","));
     SF_ASSIGN(const Dims zeros, dims());
     for (const Dim& z : zeros) e.zero_points.push_back(static_cast<int32_t>(z.value_or(0)));
+    if (eat(", block ")) {
+      SF_ASSIGN(const Dim block, parse_dim(item()));
+      e.block = block.value_or(0);
+    }
     SF_TRY(expect(")"));
     graph_.value(id).encoding = std::move(e);
     return {};

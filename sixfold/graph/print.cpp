@@ -74,7 +74,7 @@ class Printer {
       std::vector<double> scales(e.scales.begin(), e.scales.end());
       Dims zeros(e.zero_points.begin(), e.zero_points.end());
       text += cat(" encoding(", e.storage, ", ", e.quant_min, ", ", e.quant_max, ", ", e.axis, ", ",
-                  Attr(scales), ", ", zeros, ")");
+                  Attr(scales), ", ", zeros, e.block ? cat(", block ", e.block) : "", ")");
     }
     return text;
   }

@@ -5,11 +5,6 @@
 
 namespace sixfold {
 
-struct PipelineReport {
-  std::vector<Applied> log;
-  std::vector<Unsupported> unsupported;
-};
-
 // Imported graph -> canonical graph: "every node is a canonical op, constants are folded".
 Status canonicalize(Graph& graph, const RewriteOptions& options = {}, PipelineReport* report = nullptr);
 

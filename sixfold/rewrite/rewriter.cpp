@@ -122,4 +122,33 @@ Status Rewriter::apply(std::span<const Rule> rules) {
   return Error(Code::Internal, cat("rules still match after ", kMaxRounds, " rounds"));
 }
 
+Status Rewriter::rewrite_each(std::string_view prefix, const std::function<Match(const Node&)>& rule) {
+  constexpr int kMaxRounds = 50;
+  bool changed = true;
+  for (int round = 0; changed; ++round) {
+    if (round == kMaxRounds)
+      return fail(Code::Internal, prefix, " rules still match after ", kMaxRounds, " rounds");
+    changed = false;
+    for (const NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      const std::string name = cat(prefix, " ", node.op);
+      if (node.op == Op::call || !allowed(name)) continue;
+      Match match = rule(node);
+      Status status;
+      if (std::holds_alternative<NoMatch>(match)) continue;
+      if (auto* patch = std::get_if<Patch>(&match))
+        status = apply_patch(*patch, id, name);
+      else
+        status = std::move(std::get<Error>(match));
+      if (!status.ok() && status.error().code() == Code::Unsupported) continue;
+      if (!status.ok())
+        return status.take_error().during(cat("applying ", name, " to ", describe(graph_, node)));
+      changed = true;
+      graph_.remove(id);
+    }
+    graph_.remove_dead();
+  }
+  return verify(graph_);
+}
+
 }  // namespace sixfold

@@ -4,6 +4,7 @@
 // type, or a file whose metadata disagrees with what its ops compute, is an error that names the node.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <span>
 #include <string>
@@ -28,6 +29,11 @@ struct Unsupported {
   std::string node, target, source, reason;
 };
 
+struct PipelineReport {
+  std::vector<Applied> log;
+  std::vector<Unsupported> unsupported;
+};
+
 class Rewriter {
  public:
   explicit Rewriter(Graph& graph, RewriteOptions options = {})
@@ -43,6 +49,10 @@ class Rewriter {
 
   // Applies the rules over and over, in order, until none matches.
   Status apply(std::span<const Rule> rules);
+
+  // The same for one function of a node, whose name is its prefix and the node's op ("htp gelu"). A node that it
+  // refuses (Unsupported) stays as it is.
+  Status rewrite_each(std::string_view prefix, const std::function<Match(const Node&)>& rule);
 
   const std::vector<Applied>& log() const { return log_; }
 

@@ -56,4 +56,7 @@ Match dequantize(Legal& legal) {
   return legal.result(x.to(a.dtype("dtype")).reshape(legal.dims(legal.in())));
 }
 
+// Floats are not rounded between two encodings.
+Match convert(Legal& legal) { return legal.result(legal.in()); }
+
 }  // namespace sixfold::legalize

@@ -1,0 +1,62 @@
+// Which nodes run on the device, and why the others do not.
+//
+// Every node is lowered alone and its QNN ops are shown to the device; what it accepts is gathered into
+// islands as large as they can be without a cycle through the rest.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sixfold/graph/graph.h"
+#include "sixfold/qnn/types.h"
+
+namespace sixfold {
+
+// Says whether it runs an op; an error of code Unsupported is a no, with the reason in words.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual Status validate(const qnn::GraphSpec& graph, const qnn::OpSpec& op) = 0;
+};
+
+struct PartitionOptions {
+  std::set<std::string, std::less<>> skip_nodes;  // by name: kept on the CPU
+  std::set<std::string, std::less<>>
+      skip_ops;  // by ATen overload ("aten.add.Tensor") or canonical op ("add")
+};
+
+// A node that stays on the CPU.
+struct Fallback {
+  NodeId node;
+  std::string reason;
+};
+
+struct Partition {
+  std::vector<std::vector<NodeId>> islands;  // nodes in topological order
+  std::vector<Fallback> fallbacks;
+};
+
+Result<Partition> partition(const Graph& graph, Device& device, const PartitionOptions& options = {});
+
+// dequantize(constant) whose result has an encoding: a weight's integers, which are not computed but read by
+// whoever uses them. Such nodes belong to no side; they are copied to all that read them.
+bool is_stored_weight(const Graph& graph, const Node& node);
+
+// Some nodes as a graph of their own: what they read from elsewhere are its inputs, what others read its
+// outputs.
+struct Extract {
+  Graph graph;
+  std::vector<ValueId> inputs, outputs;  // in the graph they came from
+};
+Extract extract(const Graph& graph, const std::vector<NodeId>& nodes);
+
+// The graph with a node for each island: a call of "delegate", attribute "index".
+inline constexpr const char* kDelegateTarget = "delegate";
+struct Cut {
+  Graph host;
+  std::vector<Extract> islands;
+};
+Result<Cut> cut(const Graph& graph, const Partition& partition);
+
+}  // namespace sixfold

@@ -1,0 +1,44 @@
+#include "sixfold/rewrite/htp.h"
+
+#include "sixfold/rewrite/rules.h"
+
+namespace sixfold {
+
+namespace htp {
+Match keep(Htp&) { return no_match("the device has it"); }
+}  // namespace htp
+
+namespace {
+
+using HtpRule = Match (*)(Htp&);
+HtpRule rule_of(Op op) {
+  switch (op) {
+#define HTP(id, form, rewrite_fn, lower_fn) \
+  case Op::id:                              \
+    return htp::rewrite_fn;
+#include "sixfold/ops/htp.def"
+#undef HTP
+    default:
+      return htp::keep;
+  }
+}
+
+}  // namespace
+
+Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptions& options,
+                       PipelineReport* report) {
+  Rewriter rewriter(graph, options);
+  Status status = rewriter.rewrite_each("htp", [&](const Node& node) -> Match {
+    Htp h(graph, node, target);
+    return rule_of(node.op)(h);
+  });
+  static constexpr Rule kTidy[] = {{"drop_identity", drop_identity},
+                                   {"merge_reshapes", merge_reshapes},
+                                   {"merge_permutes", merge_permutes},
+                                   {"fold_constants", fold_constants}};
+  if (status.ok()) status = rewriter.apply(kTidy);
+  if (report) report->log.insert(report->log.end(), rewriter.log().begin(), rewriter.log().end());
+  return status;
+}
+
+}  // namespace sixfold
