@@ -165,6 +165,7 @@ Dims in_form(const Dims& dims, Form form) {
 // costs one transposition, however many such users it has: two gates per value, one for each direction, say
 // exactly that.
 Forms choose_forms(const Graph& graph) {
+  constexpr int kNowhere = -1;
   Network net;
   const int channels_last = net.add(), plain = net.add();
   const std::vector<NodeId> order = graph.order();
@@ -179,11 +180,11 @@ Forms choose_forms(const Graph& graph) {
     vertex[id] = v;
   }
   // On which side a user of `v` looks at it. A permute from one order to the other is free from the other
-  // side.
+  // side, and any other permute takes what it gets.
   const auto looks = [&](const Node& user, ValueId v) {
     const size_t rank = graph.type(v).rank();
     if (rank >= 3 && is_permute_to(user, channels_last_order(rank))) return channels_last;
-    return vertex[user.id];
+    return user.op == Op::permute ? kNowhere : vertex[user.id];
   };
   for (const Value& value : graph.values()) {
     if (value.kind == ValueKind::constant) continue;
@@ -197,12 +198,16 @@ Forms choose_forms(const Graph& graph) {
       Shape back(value.type.rank());
       const Shape to = channels_last_order(value.type.rank());
       for (size_t i = 0; i < to.size(); ++i) back[static_cast<size_t>(to[i])] = static_cast<int64_t>(i);
-      if (is_permute_to(producer, back)) maker = channels_last;
+      if (is_permute_to(producer, back))
+        maker = channels_last;
+      else if (producer.op == Op::permute && !is_permute_to(producer, to))
+        maker = net.add();  // it writes in either order
     }
     std::vector<int> users;
     for (const NodeId u : value.users) users.push_back(looks(graph.node(u), value.id));
     for (const Leaf& leaf : graph.outputs)
       if (leaf.value == value.id) users.push_back(plain);
+    std::erase(users, kNowhere);
     std::erase(users, maker);
     if (users.empty()) continue;
     const int gate_in = net.add(), gate_out = net.add();

@@ -378,14 +378,38 @@ TensorRef Lowering::in_float(size_t i) {
   return status().ok() ? island_.view(node_.input(i), {.form = form_, .fixed = false}) : TensorRef{};
 }
 
-TensorRef Lowering::out(size_t i) {
+TensorRef Lowering::out(size_t i) { return out_form(i, form_); }
+
+TensorRef Lowering::out_form(size_t i, Form form) {
   if (!status().ok()) return {};
   const ValueId v = node_.output(i);
   IslandLowering::View view{
-      .form = graph().type(v).rank() < 3 ? Form::plain : form_,
+      .form = graph().type(v).rank() < 3 ? Form::plain : form,
       .fixed = quantized_ && graph().value(v).encoding.has_value() && is_float(graph().dtype(v))};
   if (const auto it = island_.views_.find({v, view}); it != island_.views_.end()) return it->second;
   return island_.add_output(v, view);
+}
+
+bool Lowering::has_form(size_t i, Form form) const {
+  const ValueId v = node_.input(i);
+  if (constant_of(graph(), v) || rank(i) < 3) return true;
+  for (const auto& [key, ref] : island_.views_)
+    if (key.first == v && key.second.form == form) return true;
+  return false;
+}
+
+Form Lowering::wanted_form() const {
+  const Value& v = graph().value(node_.output());
+  for (const Leaf& leaf : graph().outputs)
+    if (leaf.value == v.id) return Form::plain;
+  bool any = false;
+  for (const NodeId id : v.users) {
+    const Node& user = graph().node(id);
+    if (user.op == Op::permute) continue;  // takes either
+    if (island_.forms().of(user) == Form::plain) return Form::plain;
+    any = true;
+  }
+  return any ? Form::channels_last : Form::plain;
 }
 
 TensorRef Lowering::weight(size_t i, const Shape& order, const Shape& reshaped) {

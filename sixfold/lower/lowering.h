@@ -104,6 +104,11 @@ class Lowering {
   TensorRef in_form(size_t i, Form form);
   TensorRef in_float(size_t i = 0);  // not quantized, whatever the node is
   TensorRef out(size_t i = 0);       // in the node's form and mode
+  TensorRef out_form(size_t i, Form form);
+  // For ops that move axes and may read and write either form: whether an operand is there in it already, and
+  // the form that those who use output 0 read it in.
+  bool has_form(size_t i, Form form) const;
+  Form wanted_form() const;
   // An operand that is constant, axes in another order and of another shape (same count) before that:
   // a convolution's weight. Its encoding's axis moves along.
   TensorRef weight(size_t i, const Shape& order, const Shape& reshaped = {});

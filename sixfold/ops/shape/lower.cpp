@@ -1,0 +1,128 @@
+// Data movement: Reshape, Transpose, Tile, StridedSlice, Concat and Pad.
+#include <algorithm>
+#include <cmath>
+
+#include "sixfold/lower/lowering.h"
+
+namespace sixfold::lower {
+namespace {
+
+// Numbers of torch's axes in the order of the node's.
+Shape in_order(const Lowering& l, const Shape& values) {
+  if (!l.channels_last() || values.size() < 3) return values;
+  Shape out;
+  for (const int64_t a : channels_last_order(values.size())) out.push_back(values[static_cast<size_t>(a)]);
+  return out;
+}
+
+// begin, end and step of each axis.
+Param ranges(const Lowering& l, const Shape& begin, const Shape& end, const Shape& step) {
+  std::vector<int32_t> out;
+  const Shape b = in_order(l, begin), e = in_order(l, end), s = in_order(l, step);
+  for (size_t i = 0; i < b.size(); ++i)
+    for (const int64_t v : {b[i], e[i], s[i]}) out.push_back(static_cast<int32_t>(v));
+  return qnn::signed_words("ranges", {static_cast<uint32_t>(b.size()), 3}, out);
+}
+
+// perm for a tensor in one form whose result is in another; torch's axes are permuted by dims.
+Shape combined(const Shape& dims, Form from, Form to) {
+  const size_t rank = dims.size();
+  Shape source(rank), out;  // source[a]: where torch's axis a of the operand stands
+  for (size_t i = 0; i < rank; ++i) {
+    const auto a = static_cast<int64_t>(i);
+    source[i] = from == Form::plain ? a : channels_last_axis(a, rank);
+  }
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t a = to == Form::plain ? static_cast<int64_t>(i) : channels_last_order(rank)[i];
+    out.push_back(source[static_cast<size_t>(dims[static_cast<size_t>(a)])]);
+  }
+  return out;
+}
+
+}  // namespace
+
+void reshape(Lowering& l) { l.add("Reshape", {l.in()}, {l.out()}); }
+
+// The operand as it is there, the result as its users want it: one Transpose between them, or none.
+void permute(Lowering& l) {
+  const Shape dims = l.attrs().ints("dims");
+  const Form wanted = l.wanted_form();
+  Form from = Form::plain, to = wanted;
+  size_t best = 3;
+  for (const Form f : {Form::plain, Form::channels_last})
+    for (const Form t : {Form::plain, Form::channels_last}) {
+      const Shape perm = combined(dims, f, t);
+      const size_t cost = (l.has_form(0, f) ? 0 : 1) + (t == wanted ? 0 : 1) +
+                          (std::is_sorted(perm.begin(), perm.end()) ? 0 : 1);
+      if (cost < best) {
+        best = cost;
+        from = f;
+        to = t;
+      }
+    }
+  const Shape order = combined(dims, from, to);
+  const TensorRef x = l.in_form(0, from), y = l.out_form(0, to);
+  if (std::is_sorted(order.begin(), order.end())) {
+    l.add("Reshape", {x}, {y});
+    return;
+  }
+  std::vector<uint32_t> perm;
+  for (const int64_t a : order) perm.push_back(static_cast<uint32_t>(a));
+  l.add("Transpose", {x}, {y}, {words("perm", std::move(perm))});
+}
+
+// expand and repeat
+void expand(Lowering& l) {
+  const Shape in = l.shape(), out = l.out_shape();
+  if (in.size() != out.size()) return l.refuse("it adds axes");
+  Shape multiples;
+  for (size_t i = 0; i < in.size(); ++i) multiples.push_back(in[i] == 0 ? 1 : out[i] / in[i]);
+  l.add("Tile", {l.in()}, {l.out()}, {words("multiples", l.per_axis(multiples))});
+}
+
+void slice(Lowering& l) {
+  const Attrs& a = l.attrs();
+  const auto axis = static_cast<size_t>(a.integer("dim"));
+  Shape begin(l.rank(), 0), end = l.shape(), step(l.rank(), 1);
+  begin[axis] = a.integer("start");
+  step[axis] = a.integer("step");
+  // The end is where the last step would go: validation counts (end - begin) / step.
+  end[axis] = std::min(a.integer("end"), begin[axis] + l.out_shape()[axis] * step[axis]);
+  l.add("StridedSlice", {l.in()}, {l.out()}, {ranges(l, begin, end, step)});
+}
+
+void flip(Lowering& l) {
+  Shape begin(l.rank(), 0), end = l.shape(), step(l.rank(), 1);
+  for (const int64_t d : l.attrs().ints("dims")) {
+    const auto axis = static_cast<size_t>(d);
+    begin[axis] = end[axis] - 1;
+    end[axis] = step[axis] = -1;
+  }
+  l.add("StridedSlice", {l.in()}, {l.out()}, {ranges(l, begin, end, step)});
+}
+
+void concat(Lowering& l) {
+  std::vector<TensorRef> parts;
+  for (size_t i = 0; i < l.inputs(); ++i) parts.push_back(l.in(i));
+  l.add("Concat", std::move(parts), {l.out()},
+        {{"axis", static_cast<uint32_t>(l.axis(l.attrs().integer("dim")))}});
+}
+
+void pad(Lowering& l) {
+  const Attrs& a = l.attrs();
+  const bool constant = a.text("mode") == "constant";
+  const Shape before = in_order(l, a.ints("before")), after = in_order(l, a.ints("after"));
+  std::vector<uint32_t> amount;
+  for (size_t i = 0; i < before.size(); ++i)
+    for (const int64_t v : {before[i], after[i]}) amount.push_back(static_cast<uint32_t>(v));
+  std::vector<Param> params{
+      {"scheme", constant ? 0u : 2u},
+      words("pad_amount", {static_cast<uint32_t>(before.size()), 2}, std::move(amount))};
+  // Halves end at 65504: infinities would make NaNs of the zeros they meet.
+  if (constant)
+    params.push_back(
+        {"pad_constant_value", static_cast<float>(std::clamp(a.real("value"), -65504.0, 65504.0))});
+  l.add("Pad", {l.in()}, {l.out()}, std::move(params));
+}
+
+}  // namespace sixfold::lower
