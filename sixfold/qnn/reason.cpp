@@ -81,6 +81,11 @@ std::string type_refusal(std::span<const std::string> lines) {
   return text;
 }
 
+std::string place_of(uint32_t id) {
+  const bool output = id >= kOutputIds;
+  return cat(output ? "out[" : "in[", id - (output ? kOutputIds : kInputIds), "]");
+}
+
 // "Tensor 1" -> "in[0]"; "0x408" -> "UFIXED_POINT_8". Everything else stays.
 std::string in_words(std::string_view line) {
   std::string out;
@@ -98,10 +103,7 @@ std::string in_words(std::string_view line) {
     }
     std::string piece(word);
     if (after_tensor && number) {
-      if (id >= kOutputIds)
-        piece = cat("out[", id - kOutputIds, "]");
-      else
-        piece = id >= kInputIds ? cat("in[", id - kInputIds, "]") : cat("tensor ", id);
+      piece = place_of(id);
     } else if (word.starts_with("0x")) {
       const size_t digits = word.find_last_not_of(".,;") + 1;
       uint32_t type = 0;
