@@ -1,0 +1,138 @@
+#include "sixfold/qnn/context.h"
+
+#include "sixfold/qnn/error.h"
+#include "sixfold/qnn/graph_builder.h"
+#include "sixfold/qnn/log.h"
+
+namespace sixfold::qnn {
+namespace {
+
+// Tensors are found by id; of the rest only dims are looked at.
+abi::Tensor execute_tensor(const TensorInfo& info) {
+  abi::Tensor t{};
+  t.version = 1;
+  t.v1.id = info.id;
+  t.v1.name = info.name.c_str();
+  t.v1.kind = info.kind;
+  t.v1.dtype = info.dtype;
+  t.v1.quantize.definition = abi::kUndefined;
+  t.v1.quantize.encoding = abi::Encoding::undefined;
+  t.v1.rank = static_cast<uint32_t>(info.dims.size());
+  t.v1.dims = info.dims.data();
+  return t;
+}
+
+template <typename Bytes>
+Status bind(std::vector<abi::Tensor>& tensors, const std::vector<TensorInfo>& infos,
+            std::span<const Bytes> given, const char* what) {
+  if (given.size() != tensors.size())
+    return invalid_argument("the graph has ", tensors.size(), " ", what, "s, got ", given.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (given[i].size() != infos[i].size_bytes)
+      return invalid_argument(what, " ", i, " (", infos[i].name, ") has ", infos[i].size_bytes,
+                              " bytes, got ", given[i].size());
+    tensors[i].v1.buffer = {const_cast<std::byte*>(given[i].data()), static_cast<uint32_t>(given[i].size())};
+  }
+  return {};
+}
+
+}  // namespace
+
+ContextGraph::ContextGraph(const abi::Functions& functions, abi::Handle handle, GraphInfo info)
+    : functions_(functions), handle_(handle), info_(std::move(info)) {
+  for (const TensorInfo& t : info_.inputs) inputs_.push_back(execute_tensor(t));
+  for (const TensorInfo& t : info_.outputs) outputs_.push_back(execute_tensor(t));
+}
+
+Status ContextGraph::execute(std::span<const std::span<const std::byte>> inputs,
+                             std::span<const std::span<std::byte>> outputs, const Profile* profile) {
+  SF_TRY(bind(inputs_, info_.inputs, inputs, "input"));
+  SF_TRY(bind(outputs_, info_.outputs, outputs, "output"));
+  const LogCapture log;
+  const LibraryTimer timer;
+  const abi::ErrorCode e = functions_.graph_execute(
+      handle_, inputs_.data(), static_cast<uint32_t>(inputs_.size()), outputs_.data(),
+      static_cast<uint32_t>(outputs_.size()), profile ? profile->handle() : nullptr, nullptr);
+  if (e != 0) return device_error("graphExecute", e, log.reason()).during(cat("running graph ", name()));
+  return {};
+}
+
+Result<Context> Context::build(const Backend& backend, std::span<const GraphSpec> graphs,
+                               const ContextOptions& options) {
+  SF_TRY(backend.select());
+  const abi::Functions& f = backend.functions();
+  Context out;
+  out.backend_ = &backend;
+  {
+    abi::HtpContextConfig sharing{};
+    sharing.option = abi::HtpContextOption::weight_sharing;
+    sharing.flag = true;
+    const abi::Config config{.option = 0, .custom = &sharing};
+    const abi::Config* const configs[] = {&config, nullptr};
+    const QuietStdout quiet;
+    const LogCapture log;
+    const LibraryTimer timer;
+    abi::Handle handle = nullptr;
+    if (const abi::ErrorCode e = f.context_create(backend.handle(), backend.device(),
+                                                  options.weight_sharing ? configs : nullptr, &handle);
+        e != 0)
+      return device_error("contextCreate", e, log.reason());
+    out.handle_ = {f, handle};
+  }
+  for (const GraphSpec& spec : graphs) {
+    GraphBuilder builder(backend, spec);
+    if (Status s = builder.build(out.handle_.get(), options.graph, options.profile); !s.ok())
+      return s.take_error().during(cat("preparing graph ", spec.name));
+    SF_ASSIGN(GraphInfo info, builder.info());
+    out.graphs_.emplace_back(f, builder.handle(), std::move(info));
+  }
+  return out;
+}
+
+Result<Context> Context::load(const Backend& backend, std::span<const std::byte> bytes,
+                              const BinaryInfo& info, const ContextOptions& options) {
+  const abi::Functions& f = backend.functions();
+  Context out;
+  out.backend_ = &backend;
+  const QuietStdout quiet;
+  const LogCapture log;
+  const LibraryTimer timer;
+  abi::Handle handle = nullptr;
+  const abi::Handle profile = options.profile ? options.profile->handle() : nullptr;
+  if (const abi::ErrorCode e = f.context_from_binary(backend.handle(), backend.device(), nullptr,
+                                                     bytes.data(), bytes.size(), &handle, profile);
+      e != 0)
+    return device_error("contextCreateFromBinary", e, log.reason());
+  out.handle_ = {f, handle};
+  for (const GraphInfo& graph : info.graphs) {
+    abi::Handle g = nullptr;
+    if (const abi::ErrorCode e = f.graph_retrieve(handle, graph.name.c_str(), &g); e != 0)
+      return device_error("graphRetrieve", e, log.reason()).during(cat("looking for graph ", graph.name));
+    out.graphs_.emplace_back(f, g, graph);
+  }
+  return out;
+}
+
+Result<std::vector<std::byte>> Context::binary() const {
+  const abi::Functions& f = backend_->functions();
+  const QuietStdout quiet;
+  const LogCapture log;
+  const LibraryTimer timer;
+  uint64_t size = 0, written = 0;
+  if (const abi::ErrorCode e = f.context_binary_size(handle_.get(), &size); e != 0)
+    return device_error("contextGetBinarySize", e, log.reason());
+  std::vector<std::byte> out(size);
+  if (const abi::ErrorCode e = f.context_binary(handle_.get(), out.data(), size, &written); e != 0)
+    return device_error("contextGetBinary", e, log.reason());
+  if (written > size) return fail(Code::Device, "contextGetBinary wrote ", written, " bytes into ", size);
+  out.resize(written);
+  return out;
+}
+
+ContextGraph* Context::graph(std::string_view name) {
+  for (ContextGraph& g : graphs_)
+    if (g.name() == name) return &g;
+  return nullptr;
+}
+
+}  // namespace sixfold::qnn
