@@ -1,0 +1,79 @@
+// Convolutions on the NPU: images and volumes, channels last. One spatial axis is an image one pixel high.
+#include "sixfold/lower/lowering.h"
+
+namespace sixfold::lower {
+namespace {
+
+std::vector<uint32_t> numbers(const Attrs& attrs, const char* name, bool line, uint32_t neutral) {
+  std::vector<uint32_t> out;
+  if (line) out.push_back(neutral);
+  for (const int64_t v : attrs.ints(name)) out.push_back(static_cast<uint32_t>(v));
+  return out;
+}
+
+// A dimension of extent 1 in front of the last spatial one: [N, L, C] as [N, 1, L, C].
+std::vector<uint32_t> as_image(std::vector<uint32_t> dims) {
+  dims.insert(dims.begin() + 1, 1);
+  return dims;
+}
+
+}  // namespace
+
+void convolution(Lowering& l) {
+  const Attrs& a = l.attrs();
+  if (a.text("activation") != "none" || l.has(3) || l.has(4))
+    return l.refuse("what is fused into it belongs after it");
+  const Shape x_shape = l.shape(0), w_shape = l.shape(1);
+  const size_t n = x_shape.size() - 2;
+  const bool line = n == 1, transposed = a.flag("transposed");
+  const auto groups = static_cast<uint32_t>(a.integer("groups"));
+  const int64_t channels = x_shape[1];
+
+  // [O, C / groups, ...] -> [..., C / groups, O]; transposed [C, O / groups, ...] -> [..., C, O / groups]
+  Shape order, shape = w_shape;
+  if (line) shape.insert(shape.begin() + 2, 1);
+  for (size_t i = 2; i < shape.size(); ++i) order.push_back(static_cast<int64_t>(i));
+  order.push_back(transposed ? 0 : 1);
+  order.push_back(transposed ? 1 : 0);
+  TensorRef w;
+  if (l.constant(1)) {
+    w = l.weight(1, order, shape);
+  } else {
+    w = l.in_form(1, Form::plain);
+    if (line) w = l.reshape(w, {shape.begin(), shape.end()});
+    w = l.transpose(w, order);
+  }
+
+  std::vector<uint32_t> pads;
+  const auto before = numbers(a, "padding", line, 0), after = numbers(a, "padding_end", line, 0);
+  for (size_t i = 0; i < before.size(); ++i) {
+    pads.push_back(before[i]);
+    pads.push_back(transposed ? before[i] : after[i]);
+  }
+  const auto axes = static_cast<uint32_t>(before.size());
+  std::vector<Param> params = {words("stride", numbers(a, "stride", line, 1)),
+                               words("pad_amount", {axes, 2}, std::move(pads))};
+  const char* type = nullptr;
+  if (transposed) {
+    for (const int64_t d : a.ints("dilation"))
+      if (d != 1) return l.refuse("the device has no dilation in a transposed convolution");
+    type = n == 3 ? "TransposeConv3d" : "TransposeConv2d";
+    params.push_back(words("output_padding", numbers(a, "output_padding", line, 0)));
+  } else {
+    type = n == 3 ? "Conv3d" : "Conv2d";
+    params.push_back(words("dilation", numbers(a, "dilation", line, 1)));
+  }
+  // One filter for each channel has an op of its own. Up to two groups it is slower than the other.
+  const bool depthwise = !transposed && n < 3 && w_shape[1] == 1 && groups > 2 && groups == channels;
+  if (depthwise)
+    type = "DepthWiseConv2d";
+  else
+    params.push_back({"group", groups});
+
+  const TensorRef x = line ? l.reshape(l.in(0), as_image(l.extents(x_shape))) : l.in(0);
+  const TensorRef y = l.out(), part = line ? l.temp(as_image(l.extents(l.out_shape())), y) : y;
+  l.add(type, {x, w, l.bias(2)}, {part}, std::move(params));
+  if (line) l.add("Reshape", {part}, {y});
+}
+
+}  // namespace sixfold::lower

@@ -1,0 +1,27 @@
+// Matrix products on the NPU.
+#include "sixfold/lower/lowering.h"
+
+namespace sixfold::lower {
+
+void matmul(Lowering& l) {
+  l.add("MatMul", {l.in(0), l.in(1)}, {l.out()}, {{"transpose_in0", false}, {"transpose_in1", false}});
+}
+
+// x w^T + b. The device's layer is of two axes; a weight that is computed is a matrix product's operand.
+void linear(Lowering& l) {
+  if (l.attrs().text("activation") != "none") return l.refuse("an activation belongs after it");
+  const Shape in = l.shape(0), out = l.out_shape();
+  const auto width = static_cast<uint32_t>(in.back()), count = static_cast<uint32_t>(out.back());
+  uint32_t rows = 1;
+  for (size_t i = 0; i + 1 < in.size(); ++i) rows *= static_cast<uint32_t>(in[i]);
+  const bool flat = in.size() == 2;
+  const TensorRef x = flat ? l.in(0) : l.reshape(l.in(0), {rows, width});
+  const TensorRef y = l.out(), part = flat ? y : l.temp({rows, count}, y);
+  if (l.constant(1))
+    l.add("FullyConnected", {x, l.weight(1, {}), l.bias(2)}, {part});
+  else
+    l.add("MatMul", {x, l.in(1), l.bias(2)}, {part}, {{"transpose_in0", false}, {"transpose_in1", true}});
+  if (!flat) l.add("Reshape", {part}, {y});
+}
+
+}  // namespace sixfold::lower

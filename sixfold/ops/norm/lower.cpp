@@ -1,0 +1,127 @@
+// Softmax and normalizations on the NPU.
+#include <cmath>
+
+#include "sixfold/lower/fit.h"
+#include "sixfold/lower/lowering.h"
+
+namespace sixfold::lower {
+namespace {
+
+Tensor filled(int64_t count, double value) {
+  std::byte* bytes = nullptr;
+  Tensor t = Tensor::allocate(DType::f32, {count}, &bytes);
+  for (int64_t i = 0; i < count; ++i) reinterpret_cast<float*>(bytes)[i] = static_cast<float>(value);
+  return t;
+}
+
+// What a normalized value is multiplied with: floats, or integers as wide as the activations.
+TensorRef gain(Lowering& l, const Tensor& data) {
+  if (!l.quantized()) return l.constant(data);
+  const qnn::DataType x = fixed_type(*l.encoding(0));
+  const DType storage = qnn::storage_of(x) == DType::i8 ? DType::i8 : DType::u8;
+  const Encoding e = fitted(data, qnn::size_of(x) > 1 ? DType::u16 : storage);
+  return l.constant(data, &e);
+}
+// What is added to it: 32 bits in fixed point.
+TensorRef offset(Lowering& l, const Tensor& data) {
+  if (!l.quantized()) return l.constant(data);
+  const Encoding e = fitted(data, DType::i32);
+  return l.constant(data, &e);
+}
+
+// A parameter [C] of the model, or `otherwise` for all. As its encoding says, if it has one.
+TensorRef parameter(Lowering& l, size_t i, int64_t count, double otherwise, bool adds) {
+  const Tensor* data = l.has(i) ? l.constant(i) : nullptr;
+  if (l.has(i) && (!data || l.encoding(i))) {
+    const TensorRef v = l.in_form(i, Form::plain);
+    return l.rank(i) == 1 ? v : l.reshape(v, {static_cast<uint32_t>(count)});
+  }
+  Tensor flat = data ? to_contiguous(*data) : filled(count, otherwise);
+  flat.shape = {count};
+  return adds ? offset(l, flat) : gain(l, flat);
+}
+
+}  // namespace
+
+void softmax(Lowering& l) {
+  const int64_t axis = l.axis(l.attrs().integer("dim"));
+  if (axis + 1 != static_cast<int64_t>(l.rank()))
+    return l.refuse(cat("the device has it along the last axis only, not ", axis, " of ", l.rank(),
+                        "  [htp.softmax.1]"));
+  l.add_simple(l.op() == Op::softmax ? "Softmax" : "LogSoftmax", {{"axis", static_cast<uint32_t>(axis)}});
+}
+
+// Over the last axis: several trailing ones are one first.
+void layer_norm(Lowering& l) {
+  const bool rms = l.op() == Op::rms_norm;
+  const Shape shape = l.shape();
+  const auto axes = static_cast<size_t>(l.attrs().integer("axes"));
+  int64_t count = 1;
+  for (size_t i = shape.size() - axes; i < shape.size(); ++i) count *= shape[i];
+  std::vector<uint32_t> dims(shape.begin(), shape.end() - static_cast<int64_t>(axes));
+  dims.push_back(static_cast<uint32_t>(count));
+  const TensorRef x = l.in(), y = l.out();
+  const TensorRef gamma = parameter(l, 1, count, 1, /*adds=*/false);
+  // RmsNorm asks for an offset too.
+  const TensorRef beta = rms ? offset(l, filled(count, 0)) : parameter(l, 2, count, 0, /*adds=*/true);
+  const auto last = static_cast<uint32_t>(dims.size() - 1);
+  const std::vector<Param> params = {{"epsilon", static_cast<float>(l.attrs().real("eps"))},
+                                     words("axes", {last})};
+  const char* type = rms ? "RmsNorm" : "LayerNorm";
+  if (axes == 1) return l.add(type, {x, gamma, beta}, {y}, params);
+  const TensorRef part = l.temp(dims, y);
+  l.add(type, {l.reshape(x, dims), gamma, beta}, {part}, params);
+  l.add("Reshape", {part}, {y});
+}
+
+// [N, H, W, C] for the device; other ranks are such an image.
+void group_norm(Lowering& l) {
+  const Shape shape = l.shape();
+  const int64_t channels = shape[1];
+  int64_t pixels = 1;
+  for (size_t i = 2; i < shape.size(); ++i) pixels *= shape[i];
+  const TensorRef gamma = parameter(l, 1, channels, 1, /*adds=*/false);
+  const TensorRef beta = parameter(l, 2, channels, 0, /*adds=*/true);
+  const bool image = shape.size() == 4;
+  const std::vector<uint32_t> dims{static_cast<uint32_t>(shape[0]), 1, static_cast<uint32_t>(pixels),
+                                   static_cast<uint32_t>(channels)};
+  const TensorRef x = image ? l.in() : l.reshape(l.in(), dims);
+  const TensorRef y = l.out(), part = image ? y : l.temp(dims, y);
+  l.add("GroupNorm", {x, gamma, beta}, {part},
+        {{"epsilon", static_cast<float>(l.attrs().real("eps"))},
+         {"group", static_cast<uint32_t>(l.attrs().integer("groups"))}});
+  if (!image) l.add("Reshape", {part}, {y});
+}
+
+// x w' + b' with w' = weight / sqrt(var + eps), b' = bias - mean w'
+void batch_norm(Lowering& l) {
+  const Shape shape = l.shape();
+  const int64_t channels = shape[1];
+  std::vector<double> p[4];  // weight, bias, mean, var
+  for (size_t i = 0; i < 4; ++i) {
+    p[i].assign(static_cast<size_t>(channels), i == 0 || i == 3 ? 1.0 : 0.0);
+    if (!l.has(i + 1)) continue;
+    const Tensor* t = l.constant(i + 1);
+    if (!t || l.encoding(i + 1)) return l.refuse("its parameters are computed, the device needs constants");
+    const Tensor flat = to_contiguous(*t);
+    for (int64_t c = 0; c < channels; ++c) p[i][static_cast<size_t>(c)] = element_real(flat, c);
+  }
+  Tensor scale = filled(channels, 0), shift = filled(channels, 0);
+  auto* w = reinterpret_cast<float*>(const_cast<std::byte*>(scale.data));
+  auto* b = reinterpret_cast<float*>(const_cast<std::byte*>(shift.data));
+  const double eps = l.attrs().real("eps");
+  for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
+    const double s = p[0][c] / std::sqrt(p[3][c] + eps);
+    w[c] = static_cast<float>(s);
+    b[c] = static_cast<float>(p[1][c] - p[2][c] * s);
+  }
+  const bool direct = shape.size() == 4 || shape.size() == 2;
+  std::vector<uint32_t> dims{static_cast<uint32_t>(shape[0]), 1, 1, static_cast<uint32_t>(channels)};
+  for (size_t i = 2; i < shape.size(); ++i) dims[2] *= static_cast<uint32_t>(shape[i]);
+  const TensorRef x = direct ? l.in() : l.reshape(l.in(), dims);
+  const TensorRef y = l.out(), part = direct ? y : l.temp(dims, y);
+  l.add("Batchnorm", {x, gain(l, scale), offset(l, shift)}, {part});
+  if (!direct) l.add("Reshape", {part}, {y});
+}
+
+}  // namespace sixfold::lower

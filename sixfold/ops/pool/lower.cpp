@@ -1,0 +1,135 @@
+// Pools on the NPU: windows over images, channels last. Every window lies within the image: what hangs over
+// its edge was padded before (htp.cpp), or is padded by the op where its numbers are torch's.
+#include <algorithm>
+
+#include "sixfold/lower/lowering.h"
+
+namespace sixfold::lower {
+namespace {
+
+using U32s = std::vector<uint32_t>;
+
+// Windows of one pool, spatial axes only.
+struct Windows {
+  Shape in, out, kernel, stride, before, after;  // after: what the last window needs, at least 0
+};
+Windows windows(Lowering& l) {
+  Windows w;
+  const Shape in = l.shape(), out = l.out_shape();
+  w.in.assign(in.begin() + 2, in.end());
+  w.out.assign(out.begin() + 2, out.end());
+  w.kernel = l.attrs().ints("kernel");
+  w.stride = l.attrs().ints("stride");
+  w.before = l.attrs().ints("padding");
+  for (size_t i = 0; i < w.in.size(); ++i)
+    w.after.push_back(std::max<int64_t>(
+        (w.out[i] - 1) * w.stride[i] + w.kernel[i] - w.in[i] - w.before[i], 0));
+  return w;
+}
+bool is_padded(const Windows& w) {
+  const auto positive = [](int64_t v) { return v > 0; };
+  return std::any_of(w.before.begin(), w.before.end(), positive) ||
+         std::any_of(w.after.begin(), w.after.end(), positive);
+}
+
+U32s to_words(const Shape& s) { return {s.begin(), s.end()}; }
+
+// [N, spatial..., C] with other spatial extents.
+U32s image(const Shape& batch_and_channels, const Shape& spatial) {
+  U32s d{static_cast<uint32_t>(batch_and_channels[0])};
+  for (const int64_t e : spatial) d.push_back(static_cast<uint32_t>(e));
+  d.push_back(static_cast<uint32_t>(batch_and_channels[1]));
+  return d;
+}
+
+// x: [N, spatial..., C], with so much of a number around it.
+TensorRef padded(Lowering& l, TensorRef x, const Windows& w, float value) {
+  U32s dims = l.spec(x).dims, amount{0, 0};
+  for (size_t i = 0; i < w.in.size(); ++i) {
+    dims[i + 1] += static_cast<uint32_t>(w.before[i] + w.after[i]);
+    amount.push_back(static_cast<uint32_t>(w.before[i]));
+    amount.push_back(static_cast<uint32_t>(w.after[i]));
+  }
+  amount.insert(amount.end(), {0, 0});
+  const TensorRef y = l.temp(dims, x);
+  l.add("Pad", {x}, {y},
+        {{"scheme", uint32_t{0}},
+         words("pad_amount", {static_cast<uint32_t>(dims.size()), 2}, std::move(amount)),
+         {"pad_constant_value", value}});
+  return y;
+}
+
+// A pool over the spatial axes of x: [N, ..., C]. pads: before and after each axis.
+TensorRef pool(Lowering& l, const char* type, TensorRef x, const Shape& kernel, const Shape& stride, U32s pads,
+               TensorRef y) {
+  const auto axes = static_cast<uint32_t>(kernel.size());
+  std::vector<Param> params = {words("filter_size", to_words(kernel)), words("stride", to_words(stride)),
+                               words("pad_amount", {axes, 2}, std::move(pads)),
+                               {"rounding_mode", uint32_t{0}}};
+  if (type[4] == 'A') params.push_back({"count_pad_for_edges", true});
+  l.add(type, {x}, {y}, std::move(params));
+  return y;
+}
+
+// The smallest number of a float, or of the grid.
+float lowest(const Lowering& l) {
+  const Encoding* e = l.quantized() ? l.encoding(0) : nullptr;
+  if (!e) return -65504;
+  return e->scales[0] * static_cast<float>(e->quant_min - (e->zero_points.empty() ? 0 : e->zero_points[0]));
+}
+
+}  // namespace
+
+// The device's own padding is of zeros, which would win over what is negative. [htp.pool.1]
+void max_pool(Lowering& l) {
+  if (l.is_used(1)) return l.refuse("its indices are used; the device gives values only  [htp.pool.2]");
+  for (const int64_t d : l.attrs().ints("dilation"))
+    if (d != 1) return l.refuse("the device has no dilated windows");
+  const Windows w = windows(l);
+  const Shape in = l.shape();
+  TensorRef x = l.in();
+  if (is_padded(w)) x = padded(l, x, w, lowest(l));
+  const TensorRef y = l.out();
+  const char* type = "PoolMax2d";
+  if (w.in.size() == 2) return (void)pool(l, type, x, w.kernel, w.stride, U32s(4, 0), y);
+  const U32s dims = l.spec(x).dims;
+  if (w.in.size() == 1) {
+    x = l.reshape(x, {dims[0], 1, dims[1], dims[2]});
+    const TensorRef part = l.temp(image(in, {1, w.out[0]}), y);
+    pool(l, type, x, {1, w.kernel[0]}, {1, w.stride[0]}, U32s(4, 0), part);
+    return l.add("Reshape", {part}, {y});
+  }
+  // Planes of the volume first, then along its depth.
+  x = l.reshape(x, {dims[0] * dims[1], dims[2], dims[3], dims[4]});
+  const auto depth = static_cast<int64_t>(dims[1]);
+  const Shape planes{in[0] * depth, in[1]};
+  x = pool(l, type, x, {w.kernel[1], w.kernel[2]}, {w.stride[1], w.stride[2]}, U32s(4, 0),
+           l.temp(image(planes, {w.out[1], w.out[2]}), y));
+  x = l.reshape(x, image(in, {depth, w.out[1] * w.out[2]}));
+  x = pool(l, type, x, {w.kernel[0], 1}, {w.stride[0], 1}, U32s(4, 0),
+           l.temp(image(in, {w.out[0], w.out[1] * w.out[2]}), y));
+  l.add("Reshape", {x}, {y});
+}
+
+// Divided by the window's size; other divisors are a factor that follows (htp.cpp).
+void avg_pool(Lowering& l) {
+  if (!is_float(l.type().dtype)) return l.refuse("the device averages floats only");
+  const Windows w = windows(l);
+  if (is_padded(w) && !l.attrs().flag("count_include_pad")) return l.refuse("padding that does not count");
+  U32s pads;
+  for (size_t i = 0; i < w.in.size(); ++i) {
+    pads.push_back(static_cast<uint32_t>(w.before[i]));
+    pads.push_back(static_cast<uint32_t>(w.after[i]));
+  }
+  const TensorRef x = l.in(), y = l.out();
+  const char* type = w.in.size() == 3 ? "PoolAvg3d" : "PoolAvg2d";
+  if (w.in.size() > 1) return (void)pool(l, type, x, w.kernel, w.stride, std::move(pads), y);
+  const U32s dims = l.spec(x).dims;
+  pads.insert(pads.begin(), {0, 0});
+  const TensorRef part = l.temp(image(l.shape(), {1, w.out[0]}), y);
+  pool(l, type, l.reshape(x, {dims[0], 1, dims[1], dims[2]}), {1, w.kernel[0]}, {1, w.stride[0]},
+       std::move(pads), part);
+  l.add("Reshape", {part}, {y});
+}
+
+}  // namespace sixfold::lower

@@ -1,0 +1,105 @@
+// Elementwise ops of one tensor on the NPU.
+#include <cmath>
+#include <limits>
+
+#include "sixfold/lower/lowering.h"
+
+namespace sixfold::lower {
+namespace {
+
+// The op's own QNN name, and its number in ElementWiseUnary, which takes more types.
+struct UnaryRow {
+  Op op;
+  const char* type;
+  int operation;  // -1: none
+};
+constexpr UnaryRow kUnary[] = {
+    {Op::abs, "ElementWiseAbs", 0},
+    {Op::asin, "ElementWiseAsin", 1},
+    {Op::atan, "ElementWiseAtan", 2},
+    {Op::ceil, "ElementWiseCeil", 3},
+    {Op::cos, "ElementWiseCos", 4},
+    {Op::exp, "ElementWiseExp", 5},
+    {Op::floor, "ElementWiseFloor", 6},
+    {Op::log, "ElementWiseLog", 7},
+    {Op::neg, "ElementWiseNeg", 8},
+    {Op::logical_not, "ElementWiseNot", 9},
+    {Op::reciprocal, nullptr, 10},
+    {Op::round, "ElementWiseRound", 11},
+    {Op::rsqrt, "ElementWiseRsqrt", 12},
+    {Op::sign, "ElementWiseSign", 13},
+    {Op::sin, "ElementWiseSin", 14},
+    {Op::sqrt, "ElementWiseSquareRoot", 15},
+    {Op::tanh, "Tanh", -1},
+    {Op::sigmoid, "Sigmoid", -1},
+    {Op::relu, "Relu", -1},
+    {Op::hardswish, "HardSwish", -1},
+    {Op::isnan, "IsNan", -1},
+};
+
+// Which operations of ElementWiseNeuron these are.
+constexpr uint32_t kHardSigmoid = 2, kRelu = 4;
+
+}  // namespace
+
+void unary(Lowering& l) {
+  const DType dtype = l.type().dtype;
+  if (l.op() == Op::isinf)
+    return l.add("IsInf", {l.in_float()}, {l.out()}, {{"detect_negative", true}, {"detect_positive", true}});
+  if (l.op() == Op::isnan) return l.add("IsNan", {l.in_float()}, {l.out()});
+  if (l.op() == Op::hardsigmoid)
+    return l.add_simple("ElementWiseNeuron",
+                        {{"operation", kHardSigmoid}, {"alpha", 1.0f / 6}, {"beta", 0.5f}});
+  if (l.op() == Op::relu && is_integer(dtype))
+    return l.add_simple("ElementWiseNeuron", {{"operation", kRelu}});
+  for (const UnaryRow& row : kUnary) {
+    if (row.op != l.op()) continue;
+    const bool wide = row.type == nullptr || (row.operation >= 0 && is_integer(dtype));
+    if (!wide) return l.add_simple(row.type);
+    return l.add_simple("ElementWiseUnary", {{"operation", static_cast<uint32_t>(row.operation)}});
+  }
+  none(l);
+}
+
+void gelu(Lowering& l) { l.add_simple("Gelu"); }
+
+void elu(Lowering& l) { l.add_simple("Elu", {{"alpha", static_cast<float>(l.attrs().real("alpha"))}}); }
+
+// The slope is a tensor of one number; in fixed point the largest (or smallest) of its own grid.
+void leaky_relu(Lowering& l) {
+  const double slope = l.attrs().real("slope");
+  const Encoding* x = l.encoding(0);
+  Encoding e;
+  if (x) {
+    const bool wide = x->quant_max - x->quant_min > 255, is_unsigned = x->quant_min >= 0;
+    e.storage = wide ? (is_unsigned ? DType::u16 : DType::i16) : (is_unsigned ? DType::u8 : DType::i8);
+    e.quant_min = x->quant_min;
+    e.quant_max = x->quant_max;
+    const auto steps = static_cast<double>(x->quant_max - x->quant_min);
+    e.scales = {static_cast<float>(slope == 0 ? 1 / steps : std::abs(slope) / steps)};
+    e.zero_points = {static_cast<int32_t>(slope < 0 ? x->quant_max : x->quant_min)};
+  }
+  l.add("Prelu", {l.in(), l.number(slope, x ? &e : nullptr)}, {l.out()});
+}
+
+void clamp(Lowering& l) {
+  // float32's own limits where there is no bound: they bound nothing.
+  const auto bound = [&](const char* name, float otherwise) {
+    const Attr* a = l.attrs().find(name);
+    return !a || std::holds_alternative<std::monostate>(*a) ? otherwise
+                                                            : static_cast<float>(l.attrs().real(name));
+  };
+  constexpr float kMost = std::numeric_limits<float>::max();
+  l.add_simple("ReluMinMax", {{"max_value", bound("max", kMost)}, {"min_value", bound("min", -kMost)}});
+}
+
+void to(Lowering& l) {
+  const TensorRef x = l.in_float();
+  const TensorRef y = l.out();
+  if (!l.out_encoding() || !l.quantized()) return l.add("Cast", {x}, {y});
+  const TensorRef real = l.temp(l.spec(y).dims, qnn::DataType::f32);
+  l.add("Cast", {x}, {real});
+  l.add("Quantize", {real}, {y});
+}
+
+}  // namespace sixfold::lower
