@@ -2,6 +2,7 @@
 // its edge was padded before (htp.cpp), or is padded by the op where its numbers are torch's.
 #include <algorithm>
 
+#include "sixfold/lower/fit.h"
 #include "sixfold/lower/lowering.h"
 
 namespace sixfold::lower {
@@ -59,16 +60,39 @@ TensorRef padded(Lowering& l, TensorRef x, const Windows& w, float value) {
   return y;
 }
 
-// A pool over the spatial axes of x: [N, ..., C]. pads: before and after each axis.
-TensorRef pool(Lowering& l, const char* type, TensorRef x, const Shape& kernel, const Shape& stride, U32s pads,
+// A pool over the spatial axes of x: [N, ..., C].
+TensorRef pool(Lowering& l, const char* type, TensorRef x, const Shape& kernel, const Shape& stride,
                TensorRef y) {
   const auto axes = static_cast<uint32_t>(kernel.size());
   std::vector<Param> params = {words("filter_size", to_words(kernel)), words("stride", to_words(stride)),
-                               words("pad_amount", {axes, 2}, std::move(pads)),
+                               words("pad_amount", {axes, 2}, U32s(2 * axes, 0)),
                                {"rounding_mode", uint32_t{0}}};
-  if (type[4] == 'A') params.push_back({"count_pad_for_edges", true});
+  // The library merges a Pad of zeros into the pool, where padding does not count unless it is said.
+  if (std::string_view(type) != "PoolMax2d") params.push_back({"count_pad_for_edges", true});
   l.add(type, {x}, {y}, std::move(params));
   return y;
+}
+
+// A padded average as a convolution, each channel with a filter of equal weights. The library merges a Pad
+// into the pool, and gets windows of more than five pixels wrong then.  [htp.pool.3]
+void average_by_filter(Lowering& l, const Windows& w) {
+  const auto channels = static_cast<uint32_t>(l.shape()[1]);
+  const Shape shape{w.kernel[0], w.kernel[1], 1, static_cast<int64_t>(channels)};
+  std::byte* bytes = nullptr;
+  Tensor filter = Tensor::allocate(DType::f32, shape, &bytes);
+  std::fill_n(reinterpret_cast<float*>(bytes), filter.count(),
+              1.0f / static_cast<float>(w.kernel[0] * w.kernel[1]));
+  Encoding e;
+  if (l.quantized()) e = fitted(filter, DType::u8);
+  U32s pads;
+  for (size_t i = 0; i < 2; ++i)
+    pads.insert(pads.end(), {static_cast<uint32_t>(w.before[i]), static_cast<uint32_t>(w.after[i])});
+  std::vector<Param> params = {words("stride", to_words(w.stride)),
+                               words("pad_amount", {2, 2}, std::move(pads)), words("dilation", {1, 1})};
+  const bool depthwise = channels > 2;
+  if (!depthwise) params.push_back({"group", channels});
+  l.add(depthwise ? "DepthWiseConv2d" : "Conv2d",
+        {l.in(), l.constant(std::move(filter), l.quantized() ? &e : nullptr)}, {l.out()}, std::move(params));
 }
 
 // The smallest number of a float, or of the grid.
@@ -91,22 +115,22 @@ void max_pool(Lowering& l) {
   if (is_padded(w)) x = padded(l, x, w, lowest(l));
   const TensorRef y = l.out();
   const char* type = "PoolMax2d";
-  if (w.in.size() == 2) return (void)pool(l, type, x, w.kernel, w.stride, U32s(4, 0), y);
+  if (w.in.size() == 2) return (void)pool(l, type, x, w.kernel, w.stride, y);
   const U32s dims = l.spec(x).dims;
   if (w.in.size() == 1) {
     x = l.reshape(x, {dims[0], 1, dims[1], dims[2]});
     const TensorRef part = l.temp(image(in, {1, w.out[0]}), y);
-    pool(l, type, x, {1, w.kernel[0]}, {1, w.stride[0]}, U32s(4, 0), part);
+    pool(l, type, x, {1, w.kernel[0]}, {1, w.stride[0]}, part);
     return l.add("Reshape", {part}, {y});
   }
   // Planes of the volume first, then along its depth.
   x = l.reshape(x, {dims[0] * dims[1], dims[2], dims[3], dims[4]});
   const auto depth = static_cast<int64_t>(dims[1]);
   const Shape planes{in[0] * depth, in[1]};
-  x = pool(l, type, x, {w.kernel[1], w.kernel[2]}, {w.stride[1], w.stride[2]}, U32s(4, 0),
+  x = pool(l, type, x, {w.kernel[1], w.kernel[2]}, {w.stride[1], w.stride[2]},
            l.temp(image(planes, {w.out[1], w.out[2]}), y));
   x = l.reshape(x, image(in, {depth, w.out[1] * w.out[2]}));
-  x = pool(l, type, x, {w.kernel[0], 1}, {w.stride[0], 1}, U32s(4, 0),
+  x = pool(l, type, x, {w.kernel[0], 1}, {w.stride[0], 1},
            l.temp(image(in, {w.out[0], w.out[1] * w.out[2]}), y));
   l.add("Reshape", {x}, {y});
 }
@@ -116,19 +140,17 @@ void avg_pool(Lowering& l) {
   if (!is_float(l.type().dtype)) return l.refuse("the device averages floats only");
   const Windows w = windows(l);
   if (is_padded(w) && !l.attrs().flag("count_include_pad")) return l.refuse("padding that does not count");
-  U32s pads;
-  for (size_t i = 0; i < w.in.size(); ++i) {
-    pads.push_back(static_cast<uint32_t>(w.before[i]));
-    pads.push_back(static_cast<uint32_t>(w.after[i]));
-  }
-  const TensorRef x = l.in(), y = l.out();
+  if (w.in.size() == 2 && is_padded(w) && (w.kernel[0] > 5 || w.kernel[1] > 5))
+    return average_by_filter(l, w);
+  // The op's own padding gives other numbers when it is not the same on all sides.
+  TensorRef x = l.in();
+  if (is_padded(w)) x = padded(l, x, w, 0);
+  const TensorRef y = l.out();
   const char* type = w.in.size() == 3 ? "PoolAvg3d" : "PoolAvg2d";
-  if (w.in.size() > 1) return (void)pool(l, type, x, w.kernel, w.stride, std::move(pads), y);
+  if (w.in.size() > 1) return (void)pool(l, type, x, w.kernel, w.stride, y);
   const U32s dims = l.spec(x).dims;
-  pads.insert(pads.begin(), {0, 0});
   const TensorRef part = l.temp(image(l.shape(), {1, w.out[0]}), y);
-  pool(l, type, l.reshape(x, {dims[0], 1, dims[1], dims[2]}), {1, w.kernel[0]}, {1, w.stride[0]},
-       std::move(pads), part);
+  pool(l, type, l.reshape(x, {dims[0], 1, dims[1], dims[2]}), {1, w.kernel[0]}, {1, w.stride[0]}, part);
   l.add("Reshape", {part}, {y});
 }
 
