@@ -130,4 +130,21 @@ Match to(Htp& h) {
   return no_match("the device has it");
 }
 
+// Integers: the device has abs only.
+Match integer_unary(Htp& h) {
+  const Term x = h.term();
+  if (!is_integer(x.dtype())) return no_match("the device has it");
+  const auto number = [&](int64_t n) { return Term(h, h.patch.scalar(n, x.dtype())); };
+  switch (h.op()) {
+    case Op::neg:
+      return h.result(number(0) - x);
+    case Op::relu:
+      return h.result(x.apply(Op::maximum, number(0)));
+    case Op::sign:
+      return h.result(x.apply(Op::maximum, number(-1)).apply(Op::minimum, number(1)));
+    default:  // ceil, floor, round
+      return h.result(x);
+  }
+}
+
 }  // namespace sixfold::htp

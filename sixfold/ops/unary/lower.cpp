@@ -37,25 +37,33 @@ constexpr UnaryRow kUnary[] = {
     {Op::isnan, "IsNan", -1},
 };
 
-// Which operations of ElementWiseNeuron these are.
-constexpr uint32_t kHardSigmoid = 2, kRelu = 4;
+// sign(x) floor(|x|)
+TensorRef truncated(Lowering& l, TensorRef x) {
+  const auto next = [&](const char* type, std::vector<TensorRef> in) {
+    const TensorRef y = l.temp(l.spec(x).dims, x);
+    l.add(type, std::move(in), {y});
+    return y;
+  };
+  const TensorRef size = next("ElementWiseFloor", {next("ElementWiseAbs", {x})});
+  return next("ElementWiseMultiply", {next("ElementWiseSign", {x}), size});
+}
+
+// Of ElementWiseNeuron.
+constexpr uint32_t kHardSigmoid = 2;
 
 }  // namespace
 
 void unary(Lowering& l) {
-  const DType dtype = l.type().dtype;
   if (l.op() == Op::isinf)
     return l.add("IsInf", {l.in_float()}, {l.out()}, {{"detect_negative", true}, {"detect_positive", true}});
   if (l.op() == Op::isnan) return l.add("IsNan", {l.in_float()}, {l.out()});
   if (l.op() == Op::hardsigmoid)
     return l.add_simple("ElementWiseNeuron",
                         {{"operation", kHardSigmoid}, {"alpha", 1.0f / 6}, {"beta", 0.5f}});
-  if (l.op() == Op::relu && is_integer(dtype))
-    return l.add_simple("ElementWiseNeuron", {{"operation", kRelu}});
   for (const UnaryRow& row : kUnary) {
     if (row.op != l.op()) continue;
-    const bool wide = row.type == nullptr || (row.operation >= 0 && is_integer(dtype));
-    if (!wide) return l.add_simple(row.type);
+    const bool is_sq8 = l.quantized() && fixed_type(*l.encoding(0)) == qnn::DataType::sfixed8;
+    if (row.type && !(is_sq8 && row.op == Op::neg)) return l.add_simple(row.type);
     return l.add_simple("ElementWiseUnary", {{"operation", static_cast<uint32_t>(row.operation)}});
   }
   none(l);
@@ -94,7 +102,11 @@ void clamp(Lowering& l) {
 }
 
 void to(Lowering& l) {
-  const TensorRef x = l.in_float();
+  TensorRef x = l.in_float();
+  // The library reads a byte that becomes a float as a bool.
+  if (l.type().dtype == DType::u8 && is_float(l.out_type().dtype)) x = l.cast(x, qnn::DataType::i32);
+  // A float that becomes a 64-bit integer is cut first: the library merges two casts into one that rounds.
+  if (l.out_type().dtype == DType::i64 && is_float(l.type().dtype)) x = truncated(l, x);
   const TensorRef y = l.out();
   if (!l.out_encoding() || !l.quantized()) return l.add("Cast", {x}, {y});
   const TensorRef real = l.temp(l.spec(y).dims, qnn::DataType::f32);
