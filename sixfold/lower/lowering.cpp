@@ -36,6 +36,28 @@ const Tensor* constant_of(const Graph& graph, ValueId value) {
   return graph.constant(value);
 }
 
+// A stored weight for somebody who computes in float.
+Tensor reals_of(const Tensor& integers, const Encoding& e) {
+  const Tensor q = to_contiguous(integers);
+  std::byte* bytes = nullptr;
+  Tensor out = Tensor::allocate(DType::f32, q.shape, &bytes);
+  auto* reals = reinterpret_cast<float*>(bytes);
+  const Shape strides = contiguous_strides(q.shape);
+  const auto index = [&](int64_t i, int32_t axis) {
+    const auto a = static_cast<size_t>(axis);
+    return i / strides[a] % q.shape[a];
+  };
+  const int64_t blocks = e.block > 0 ? q.shape[e.axis == 0 ? 1 : 0] / e.block : 1;
+  for (int64_t i = 0; i < q.count(); ++i) {
+    const int64_t channel = e.axis < 0 ? 0 : index(i, e.axis);
+    const int64_t at = e.block > 0 ? channel * blocks + index(i, e.axis == 0 ? 1 : 0) / e.block : channel;
+    const auto c = static_cast<size_t>(channel);
+    const int32_t zero = c < e.zero_points.size() ? e.zero_points[c] : 0;
+    reals[i] = static_cast<float>(element_real(q, i) - zero) * e.scales[static_cast<size_t>(at)];
+  }
+  return out;
+}
+
 // A node computes in fixed point when every float it reads or writes has an encoding.
 bool is_quantized(const Graph& graph, const Node& node) {
   bool any = false;
@@ -162,7 +184,8 @@ TensorSpec IslandLowering::describe(ValueId value, View view) const {
   t.name = v.name.empty() ? cat("v", value.index) : v.name;
   t.dims = to_extents(in_form(v.type.dims, view.form));
   t.dtype = view.foreign ? qnn::plain_type(v.type.dtype) : device_type(v.type.dtype);
-  if (view.fixed && v.encoding) {
+  // Integers with an encoding are those of a quantized input or output: their bytes are what the device has.
+  if (v.encoding && (view.fixed || !is_float(v.type.dtype))) {
     t.dtype = fixed_type(*v.encoding);
     t.quantization =
         quantization_of(*v.encoding, view.form == Form::plain ? Shape{} : channels_last_order(v.type.rank()));
@@ -193,10 +216,7 @@ TensorRef IslandLowering::make_constant(ValueId value, View want) {
     const Encoding& e = *graph_.value(value).encoding;
     t.data.grid = {e.quant_min, e.quant_max, e.axis, e.block, e.scales, e.zero_points};
   }
-  if (!want.fixed && stored_integers(graph_, value)) {
-    fail(unsupported("a quantized constant is used as float"));
-    return {};
-  }
+  if (!want.fixed && stored_integers(graph_, value)) t.data.source = reals_of(data, *graph_.value(value).encoding);
   return spec_.add(std::move(t));
 }
 
@@ -376,6 +396,10 @@ TensorRef Lowering::in_form(size_t i, Form form) {
 
 TensorRef Lowering::in_float(size_t i) {
   return status().ok() ? island_.view(node_.input(i), {.form = form_, .fixed = false}) : TensorRef{};
+}
+
+TensorRef Lowering::in_fixed(size_t i) {
+  return status().ok() ? island_.view(node_.input(i), {.form = form_, .fixed = true}) : TensorRef{};
 }
 
 TensorRef Lowering::out(size_t i) { return out_form(i, form_); }

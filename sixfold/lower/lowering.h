@@ -103,6 +103,7 @@ class Lowering {
   TensorRef in(size_t i = 0);  // in the node's form and mode
   TensorRef in_form(size_t i, Form form);
   TensorRef in_float(size_t i = 0);  // not quantized, whatever the node is
+  TensorRef in_fixed(size_t i = 0);  // on its grid, whatever the node is
   TensorRef out(size_t i = 0);       // in the node's form and mode
   TensorRef out_form(size_t i, Form form);
   // For ops that move axes and may read and write either form: whether an operand is there in it already, and

@@ -9,8 +9,6 @@ namespace sixfold {
 #define PENDING_REWRITE(name) \
   Match htp::name(Htp&) { return no_match("no rule is written for it"); }
 
-PENDING_LOWER(convert)
 
-PENDING_REWRITE(quantize)
 
 }  // namespace sixfold

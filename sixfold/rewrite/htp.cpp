@@ -1,5 +1,6 @@
 #include "sixfold/rewrite/htp.h"
 
+#include "sixfold/rewrite/encodings.h"
 #include "sixfold/rewrite/rules.h"
 
 namespace sixfold {
@@ -27,6 +28,7 @@ HtpRule rule_of(Op op) {
 
 Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptions& options,
                        PipelineReport* report) {
+  SF_TRY(fold_quantization(graph));
   Rewriter rewriter(graph, options);
   Status status = rewriter.rewrite_each("htp", [&](const Node& node) -> Match {
     Htp h(graph, node, target);
@@ -37,6 +39,7 @@ Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptio
                                    {"merge_permutes", merge_permutes},
                                    {"fold_constants", fold_constants}};
   if (status.ok()) status = rewriter.apply(kTidy);
+  if (status.ok()) status = settle_encodings(graph);
   if (report) report->log.insert(report->log.end(), rewriter.log().begin(), rewriter.log().end());
   return status;
 }
