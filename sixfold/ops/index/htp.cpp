@@ -6,6 +6,10 @@
 namespace sixfold::htp {
 namespace {
 
+// ScatterNd writes rows of 65,536 halves to the wrong places, and crashes with some that are longer
+// [htp.scatter_nd.1].
+constexpr int64_t kMaxRow = 16384;
+
 bool all_nonnegative(const Tensor& t) {
   const Tensor plain = to_contiguous(t);
   for (int64_t i = 0; i < plain.count(); ++i)
@@ -132,12 +136,6 @@ Shape indexed_first(const Shape& dims, int64_t rank) {
   return order;
 }
 
-Shape inverse(const Shape& order) {
-  Shape out(order.size());
-  for (size_t i = 0; i < order.size(); ++i) out[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
-  return out;
-}
-
 int64_t product_of(const Shape& shape) { return numel(shape); }
 
 }  // namespace
@@ -247,8 +245,9 @@ Match index(Htp& h) {
   return h.result(h.reshape(y, h.out_type().dims));
 }
 
-// index_put(x, values, i, j, ...)  ->  the same of [rows, rest] with one index: the indexed axes first and
-// as one
+// index_put(x, values, i, j, ...)  ->  the same of [rows, width] with one index. All axes up to the last that
+// is indexed make the rows, those in between counted out; values are in that order already, so that nothing
+// moves.
 Match index_put(Htp& h) {
   if (is_narrow(h.dtype(h.in())) && h.dtype(h.in()) != DType::boolean) return h.computed_in(DType::i32);
   const Shape dims = h.attrs().ints("dims"), x = h.shape(h.in()), values = h.shape(h.in(1));
@@ -257,49 +256,57 @@ Match index_put(Htp& h) {
   const Shape joint = joint_shape(h, at);
   if (!h.patch.status().ok()) return no_match("its shape is symbolic");
   const bool simple = dims == Shape{0} && x.size() == 2 && joint.size() == 1 && at[0] == h.in(2) &&
-                      values == Shape{joint[0], x[1]};
-  const bool accumulate = h.attrs().flag("accumulate");
-  if (simple && !accumulate) return no_match("the device has it");
+                      values == Shape{joint[0], x[1]} && x[1] <= kMaxRow;
+  if (simple) return no_match("the device has it");
+  const Shape strides = contiguous_strides(x);
   const auto rank = static_cast<int64_t>(x.size());
-  const Shape order = indexed_first(dims, rank);
-  const bool moves = !std::is_sorted(order.begin(), order.end());
-  const int64_t rows = product_of(extents), rest = rows == 0 ? 0 : numel(x) / rows, count = numel(joint);
+  int64_t cut = dims.back() + 1;  // axes before it make the rows
+  while (cut < rank && strides[static_cast<size_t>(cut - 1)] > kMaxRow) ++cut;
+  const int64_t width = strides[static_cast<size_t>(cut - 1)];
   // The region that is written: the joint axes stand where the indexed ones stood, or in front.
-  Shape region, joint_axes;
+  Shape region;
+  int64_t joint_at = 0, lead = 0;
+  std::vector<std::pair<int64_t, int64_t>> counted_out;  // place in the region, axis of x
   const auto first = are_adjacent(dims) ? dims[0] : 0;
   for (int64_t i = 0; i < rank; ++i) {
-    if (i == first)
-      for (const int64_t j : joint) {
-        joint_axes.push_back(static_cast<int64_t>(region.size()));
-        region.push_back(j);
-      }
-    if (std::find(dims.begin(), dims.end(), i) == dims.end()) region.push_back(x[static_cast<size_t>(i)]);
+    if (i == first) {
+      joint_at = static_cast<int64_t>(region.size());
+      region.insert(region.end(), joint.begin(), joint.end());
+    }
+    if (std::find(dims.begin(), dims.end(), i) != dims.end()) continue;
+    if (i < cut) counted_out.emplace_back(static_cast<int64_t>(region.size()), i);
+    region.push_back(x[static_cast<size_t>(i)]);
   }
-  ValueId v = h.expand(h.in(1), to_dims(region));
-  const Shape joint_first = indexed_first(joint_axes, static_cast<int64_t>(region.size()));
-  if (!std::is_sorted(joint_first.begin(), joint_first.end())) v = h.permute(v, joint_first);
-  v = h.reshape(v, to_dims({count, rest}));
-  const ValueId moved = moves ? h.permute(h.in(), order) : h.in();
-  const ValueId flat = joint_index(h, at, extents, joint), table = h.reshape(moved, to_dims({rows, rest}));
-  ValueId y;
-  if (accumulate) {
-    // Rows that are named twice add up, which is a product with ones where row and index agree.
-    const Term count_up(
-        h, h.add(Op::arange, {},
-                 {{"start", Dim(0)}, {"step", Dim(1)}, {"length", Dim(rows)}, {"dtype", DType::i64}}));
-    const Term hit =
-        Term(h, h.reshape(flat, to_dims({1, count}))).apply(Op::eq, count_up.reshape(to_dims({rows, 1})));
-    const DType real = is_float(h.dtype(v)) ? h.dtype(v) : DType::f32;
-    const Term sum = hit.to(real).apply(Op::matmul, Term(h, h.to(v, real)));
-    y = h.add(Op::add, {table, h.to(sum, h.dtype(v))});
-  } else {
-    y = h.add(Op::index_put, {table, v, flat}, {{"dims", to_dims({0})}, {"accumulate", false}});
+  lead = static_cast<int64_t>(region.size()) - (rank - cut);
+  const Shape leading(region.begin(), region.begin() + lead);
+  DType dtype = DType::i32;
+  for (const ValueId v : at)
+    if (h.dtype(v) == DType::i64) dtype = DType::i64;
+  std::optional<Term> sum;
+  for (size_t k = 0; k < at.size(); ++k) {
+    // [joint...] with ones after it, up to the row's last axis.
+    Shape shape = h.shape(at[k]);
+    shape.insert(shape.end(), static_cast<size_t>(lead - joint_at) - joint.size(), 1);
+    Term part = Term(h, h.to(at[k], dtype)).reshape(to_dims(shape));
+    const int64_t stride = strides[static_cast<size_t>(dims[k])] / width;
+    if (stride != 1) part = part * static_cast<double>(stride);
+    sum = sum ? *sum + part : part;
   }
-  if (moves) {
-    Shape permuted;
-    for (const int64_t a : order) permuted.push_back(x[static_cast<size_t>(a)]);
-    y = h.permute(h.reshape(y, to_dims(permuted)), inverse(order));
-  }
+  std::vector<int64_t> fixed(static_cast<size_t>(numel(leading)), 0);
+  const Shape places = contiguous_strides(leading);
+  for (const auto& [place, axis] : counted_out)
+    for (size_t i = 0; i < fixed.size(); ++i) {
+      const auto p = static_cast<size_t>(place);
+      fixed[i] +=
+          static_cast<int64_t>(i) / places[p] % leading[p] * (strides[static_cast<size_t>(axis)] / width);
+    }
+  if (!counted_out.empty()) sum = *sum + Term(h, h.to(h.ints(leading, fixed), dtype));
+  const int64_t count = numel(leading);
+  const ValueId rows = h.reshape(h.expand(*sum, to_dims(leading)), {Dim(count)});
+  const ValueId v = h.reshape(h.expand(h.in(1), to_dims(region)), to_dims({count, width}));
+  const ValueId table = h.reshape(h.in(), to_dims({width == 0 ? 0 : numel(x) / width, width}));
+  const ValueId y = h.add(Op::index_put, {table, v, rows},
+                          {{"dims", to_dims({0})}, {"accumulate", h.attrs().flag("accumulate")}});
   return h.result(h.reshape(y, h.out_type().dims));
 }
 

@@ -55,11 +55,11 @@ void scatter(Lowering& l) {
 // index_put of rows: x [rows, rest], values [count, rest], index [count]
 void scatter_nd(Lowering& l) {
   const Shape x = l.shape(0), values = l.shape(1), index = l.shape(2);
-  if (l.inputs() != 3 || x.size() != 2 || index.size() != 1 || values != Shape{index[0], x[1]} ||
-      l.attrs().flag("accumulate"))
+  if (l.inputs() != 3 || x.size() != 2 || index.size() != 1 || values != Shape{index[0], x[1]})
     return l.refuse("it is not the assignment of rows");
   const TensorRef at = l.reshape(l.in(2), {static_cast<uint32_t>(index[0]), 1});
-  l.add("ScatterNd", {l.in(0), at, l.in(1)}, {l.out()});
+  l.add("ScatterNd", {l.in(0), at, l.in(1)}, {l.out()},
+        {{"reduction", l.attrs().flag("accumulate") ? 1u : 0u}});
 }
 
 // The largest k of the last axis; sort was made of it.
