@@ -216,7 +216,8 @@ TensorRef IslandLowering::make_constant(ValueId value, View want) {
     const Encoding& e = *graph_.value(value).encoding;
     t.data.grid = {e.quant_min, e.quant_max, e.axis, e.block, e.scales, e.zero_points};
   }
-  if (!want.fixed && stored_integers(graph_, value)) t.data.source = reals_of(data, *graph_.value(value).encoding);
+  if (!want.fixed && stored_integers(graph_, value))
+    t.data.source = reals_of(data, *graph_.value(value).encoding);
   return spec_.add(std::move(t));
 }
 

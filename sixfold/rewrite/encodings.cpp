@@ -127,12 +127,14 @@ Result<Encoding> encoding_of(const Graph& graph, const Node& node) {
   }
   // Blocks lie along the input channels: axis 1, or 0 when the channels that have scales are axis 1.
   if (e.axis < 0) {
-    if (dims[static_cast<size_t>(blocked)] == Dim(1) || blocked > 1) return unsupported("its blocks have no channel");
+    if (dims[static_cast<size_t>(blocked)] == Dim(1) || blocked > 1)
+      return unsupported("its blocks have no channel");
     e.axis = 1 - blocked;
     if (!(dims.size() > 1 && dims[static_cast<size_t>(e.axis)] == Dim(1)))
       return unsupported("its blocks hold several channels");
   }
-  if (e.axis > 1 || blocked != 1 - e.axis) return unsupported("its blocks lie along another axis than the input channels");
+  if (e.axis > 1 || blocked != 1 - e.axis)
+    return unsupported("its blocks lie along another axis than the input channels");
   e.block = block[static_cast<size_t>(blocked)].value();
   const int64_t channels = dims[static_cast<size_t>(e.axis)].value();
   const int64_t blocks = count / std::max<int64_t>(channels, 1);
@@ -166,8 +168,9 @@ Status fold_quantization(Graph& graph) {
         bool alike = !is_leaf_output(graph, q);
         for (const NodeId u : graph.value(q).users) {
           const Node& user = graph.node(u);
-          const Result<Encoding> other =
-              user.op == Op::dequantize ? encoding_of(graph, user) : Result<Encoding>(unsupported("another op"));
+          const Result<Encoding> other = user.op == Op::dequantize
+                                             ? encoding_of(graph, user)
+                                             : Result<Encoding>(unsupported("another op"));
           alike = alike && other.ok() && *other == e;
         }
         if (alike) {

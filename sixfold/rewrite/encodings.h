@@ -6,17 +6,18 @@
 
 namespace sixfold {
 
-// What a quantize or dequantize node says; an error when its scales are data, or in an order that no Encoding has.
+// What a quantize or dequantize node says; an error when its scales are data, or in an order that no Encoding
+// has.
 Result<Encoding> encoding_of(const Graph& graph, const Node& node);
 
-// quantize -> dequantize pairs become encodings of the value before them. A second grid for a value that has one
-// becomes a convert node. dequantize(constant) stays, and its result has the encoding: a weight's integers.
-// Integers that are inputs or outputs of the model stay integers, and have the encoding too. Nodes whose scales
-// are not known stay as they are.
+// quantize -> dequantize pairs become encodings of the value before them. A second grid for a value that has
+// one becomes a convert node. dequantize(constant) stays, and its result has the encoding: a weight's
+// integers. Integers that are inputs or outputs of the model stay integers, and have the encoding too. Nodes
+// whose scales are not known stay as they are.
 Status fold_quantization(Graph& graph);
 
-// After rewriting: ops that only move data keep the grid of their operand, with a convert after or before them
-// where the model says another; what a rule put between two such ops has the grid of what it moves.
+// After rewriting: ops that only move data keep the grid of their operand, with a convert after or before
+// them where the model says another; what a rule put between two such ops has the grid of what it moves.
 Status settle_encodings(Graph& graph);
 
 }  // namespace sixfold
