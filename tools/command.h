@@ -23,6 +23,7 @@ struct RunOptions {
   std::vector<std::string> data_files;         // .ptd
   bool verify_data = false;
   std::string etdump, values;  // files to write
+  std::string qnn_lib_dir;
 };
 Status run_command(const RunOptions& options);
 
@@ -39,10 +40,20 @@ struct OpsOptions {
 };
 Status ops_command(const OpsOptions& options);
 
+// What an NPU is asked for.
+struct HtpChoice {
+  std::string soc = "SM8650", soc_file, engine = "qnn", qnn_lib_dir, precision = "fp16";
+  std::vector<std::string> skip_nodes, skip_ops;
+  int optimization = 3, hvx_threads = 0, vtcm_mb = 0;  // 0: the SoC's own
+  bool single_heads = false;
+  std::string cache;  // folder
+};
+
 // sixfold compile
 struct CompileOptions {
   std::vector<std::string> models;  // MODEL.pt2, or NAME=MODEL.pt2 for each of several methods
   std::string output, backend = "cpu";
+  HtpChoice htp;
   uint64_t alignment = 64, segment_alignment = 128, constant_alignment = 16;
   bool page_align = false, plan_inputs = true, plan_outputs = true, in_place = true, json = false;
   std::vector<std::string> bounds;  // SYMBOL=N

@@ -1,4 +1,4 @@
-// sixfold compile: import, canonicalize, legalize, package, write.
+// sixfold compile: import, canonicalize, give the NPU its parts, legalize the rest, package, write.
 #include <sys/resource.h>
 
 #include <bit>
@@ -14,6 +14,7 @@
 #include "sixfold/pte/write.h"
 #include "sixfold/rewrite/pipeline.h"
 #include "tools/command.h"
+#include "tools/htp.h"
 
 namespace sixfold::tools {
 namespace {
@@ -25,7 +26,8 @@ struct Compiled {
   std::string file, hash;  // hash: SHA-256
   MethodSource source;
   size_t imported = 0, canonical = 0;
-  Json nodes = Json::array();  // canonical nodes: all stay on the CPU
+  Json cpu_nodes = Json::array();
+  HtpMethod htp;
 };
 
 Result<Bindings> parse_bounds(const std::vector<std::string>& texts) {
@@ -82,21 +84,42 @@ Result<Compiled> compile_method(const std::string& name, const std::string& path
   rewrite.disabled.insert(options.disabled.begin(), options.disabled.end());
   SF_TRY(canonicalize(graph, rewrite));
   out.canonical = graph.node_count();
+  return out;
+}
+
+// What is left for the host, in the words of ExecuTorch's kernels.
+Status legalize_method(Compiled& c, const CompileOptions& options) {
+  RewriteOptions rewrite;
+  rewrite.disabled.insert(options.disabled.begin(), options.disabled.end());
+  PipelineReport report;
+  Status status = legalize(c.source.graph, rewrite, &report);
+  if (status.ok() || report.unsupported.size() < 2) return status;
+  std::string all;
+  for (const Unsupported& u : report.unsupported)
+    all += cat(all.empty() ? "" : "; ", u.node, " (", u.target, ")",
+               u.source.empty() ? "" : cat(" at ", u.source), ": ", u.reason);
+  return unsupported(report.unsupported.size(), " nodes cannot be said with ExecuTorch's kernels: ", all);
+}
+
+// Everything on the CPU, because that is what was asked for.
+void keep_on_cpu(Compiled& c) {
+  const Graph& graph = c.source.graph;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    out.nodes.push_back(
+    c.cpu_nodes.push_back(
         {{"node", graph.origin(node).name}, {"op", to_text(node.op)}, {"reason", "backend cpu"}});
   }
-  PipelineReport report;
-  if (Status s = legalize(graph, rewrite, &report); !s.ok()) {
-    if (report.unsupported.size() < 2) return s.take_error();
-    std::string all;
-    for (const Unsupported& u : report.unsupported)
-      all += cat(all.empty() ? "" : "; ", u.node, " (", u.target, ")",
-                 u.source.empty() ? "" : cat(" at ", u.source), ": ", u.reason);
-    return unsupported(report.unsupported.size(), " nodes cannot be said with ExecuTorch's kernels: ", all);
+}
+
+Status give_to_npu(std::vector<Compiled>& compiled, const CompileOptions& options, HtpReport* report) {
+  std::vector<HtpMethod> methods;
+  for (Compiled& c : compiled) methods.push_back({.source = &c.source});
+  SF_TRY(compile_for_htp(methods, options.htp, report));
+  for (size_t i = 0; i < compiled.size(); ++i) {
+    compiled[i].cpu_nodes = methods[i].cpu_nodes;
+    compiled[i].htp = std::move(methods[i]);
   }
-  return out;
+  return {};
 }
 
 // NAME=FILE, or a file whose method is "forward".
@@ -135,8 +158,10 @@ Json input_kinds(const pte::Method& method) {
   return kinds;
 }
 
-Json describe(const std::vector<Compiled>& compiled, const Package& package, uint64_t file_bytes) {
+Json describe(const std::vector<Compiled>& compiled, const Package& package, const HtpReport& htp,
+              uint64_t file_bytes) {
   Json methods = Json::array(), cpu_nodes = Json::array();
+  size_t delegates = 0;
   for (size_t i = 0; i < compiled.size(); ++i) {
     const MethodReport& m = package.methods[i];
     methods.push_back({{"name", m.name},
@@ -144,6 +169,9 @@ Json describe(const std::vector<Compiled>& compiled, const Package& package, uin
                        {"inputs", input_kinds(package.program.methods[i])},
                        {"imported_nodes", compiled[i].imported},
                        {"canonical_nodes", compiled[i].canonical},
+                       {"delegates", m.delegates},
+                       {"device_nodes", compiled[i].htp.device_nodes},
+                       {"layout_transposes", compiled[i].htp.transposes},
                        {"kernel_calls", m.kernel_calls},
                        {"size_calls", m.size_calls},
                        {"views", m.views},
@@ -154,19 +182,34 @@ Json describe(const std::vector<Compiled>& compiled, const Package& package, uin
                        {"arena_bytes_without_sharing", m.naive_bytes},
                        {"bounds", m.bounded_symbols},
                        {"kernels", m.kernels}});
-    for (const Json& node : compiled[i].nodes) cpu_nodes.push_back(node);
+    delegates += m.delegates;
+    for (const Json& node : compiled[i].cpu_nodes) cpu_nodes.push_back(node);
   }
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
   const auto seconds = [](const timeval& t) {
     return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
   };
-  return {{"delegates", 0},
+  return {{"delegates", delegates},
+          {"engine", htp.engine},
+          {"soc", htp.soc},
           {"cpu_nodes", cpu_nodes},
           {"methods", methods},
           {"file_bytes", file_bytes},
           {"cpu_s", seconds(used.ru_utime) + seconds(used.ru_stime)},
+          {"qnn_cpu_s", htp.qnn_cpu_s},
           {"peak_rss_mb", static_cast<double>(used.ru_maxrss) / 1024}};
+}
+
+// Never silent: what the NPU does not run, and why.
+void print_fallbacks(const Json& report) {
+  const Json& nodes = report["cpu_nodes"];
+  print_line(cat("on the NPU (", report["soc"].get<std::string>(), ", ", report["engine"].get<std::string>(),
+                 "): all but ", nodes.size(), " nodes"));
+  for (const Json& n : nodes)
+    print_line(cat("  on the CPU  ", n["node"].get<std::string>(), " (", n["op"].get<std::string>(),
+                   "): ", n["reason"].get<std::string>(),
+                   n.value("source", "").empty() ? "" : cat(", at ", n["source"].get<std::string>())));
 }
 
 void print(const Json& report, const std::string& path) {
@@ -187,17 +230,28 @@ void print(const Json& report, const std::string& path) {
     print_line(cat("  arena      ", m["arena_bytes"].dump(), " bytes, ",
                    m["arena_bytes_without_sharing"].dump(), " without sharing"));
   }
-  print_line(cat("wrote ", path, ", ", report["file_bytes"].dump(), " bytes, no delegates"));
+  if (report["delegates"] != 0) print_fallbacks(report);
+  print_line(cat("wrote ", path, ", ", report["file_bytes"].dump(), " bytes, ",
+                 report["delegates"] == 0 ? "no" : report["delegates"].dump(), " delegates"));
 }
 
 }  // namespace
 
 Status compile_command(const CompileOptions& options) {
-  if (options.backend != "cpu") return invalid_argument("--backend is ", options.backend, ", expected cpu");
+  const bool htp = options.backend == "htp";
+  if (!htp && options.backend != "cpu")
+    return invalid_argument("--backend is ", options.backend, ", expected cpu or htp");
   SF_TRY(check_alignment("--alignment", options.alignment, 1 << 20));
   SF_TRY(check_alignment("--segment-alignment", options.segment_alignment, 1 << 20));
   SF_TRY(check_alignment("--constant-alignment", options.constant_alignment, 1 << 20));
   SF_ASSIGN(std::vector<Compiled> compiled, compile_all(options));
+  HtpReport htp_report;
+  if (htp) SF_TRY(give_to_npu(compiled, options, &htp_report));
+  for (Compiled& c : compiled) {
+    if (!htp) keep_on_cpu(c);
+    if (Status s = legalize_method(c, options); !s.ok())
+      return s.take_error().during(cat("compiling ", c.file));
+  }
   std::vector<MethodSource> sources;
   for (Compiled& c : compiled) sources.push_back(std::move(c.source));
   SF_ASSIGN(const Package package, make_package(sources, {.alignment = options.alignment,
@@ -211,16 +265,19 @@ Status compile_command(const CompileOptions& options) {
                          m.bounded_symbols.empty() ? "" : "; --bound lowers what symbolic sizes take");
   if (Status s = pte::verify(package.program); !s.ok())
     return fail(Code::Internal, "the program that was made is wrong: ", s.error().message());
-  pte::Manifest manifest{.tool = "sixfold " SIXFOLD_VERSION, .precision = "fp32", .target = "cpu"};
+  pte::Manifest manifest{.tool = "sixfold " SIXFOLD_VERSION,
+                         .precision = htp ? options.htp.precision : "fp32",
+                         .target = htp ? options.htp.soc : "cpu"};
   for (const Compiled& c : compiled) manifest.sources.push_back(c.hash);
-  SF_ASSIGN(
-      const pte::Image image,
-      pte::lay_out(package.program,
-                   {.segment_alignment = options.page_align ? pte::kPageBytes : options.segment_alignment,
-                    .constant_alignment = options.constant_alignment,
-                    .manifest = manifest}));
+  SF_ASSIGN(const pte::Image image,
+            pte::lay_out(package.program,
+                         {.segment_alignment = options.page_align ? pte::kPageBytes
+                                               : htp ? std::max<uint64_t>(options.segment_alignment, 256)
+                                                     : options.segment_alignment,
+                          .constant_alignment = options.constant_alignment,
+                          .manifest = manifest}));
   SF_TRY(write_file(options.output, image.parts()));
-  const Json report = describe(compiled, package, image.size_bytes());
+  const Json report = describe(compiled, package, htp_report, image.size_bytes());
   if (options.json)
     print_line(report.dump());
   else

@@ -22,7 +22,9 @@ void add_run(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "Run a model on an engine");
   run->add_option("model", options->model, "A .pt2 or .pte file, or a .bpte: its cases, checked")->required();
-  run->add_option("--engine", options->engine, "Engine to run on: cpu")->capture_default_str();
+  run->add_option("--engine", options->engine, "Engine to run on: cpu, or qnn for the NPU's parts of a .pte")
+      ->capture_default_str();
+  run->add_option("--qnn-lib-dir", options->qnn_lib_dir, "Folder of Qualcomm's libraries");
   run->add_option("--input", options->inputs,
                   "An input as .npy, once for each input in order (tensors and numbers)")
       ->allow_extra_args(false);
@@ -76,14 +78,33 @@ void add_ops(CLI::App& app, Command& chosen) {
   ops->callback([=, &chosen] { chosen = [=] { return ops_command(*options); }; });
 }
 
+void add_htp(CLI::App& command, HtpChoice& htp) {
+  command.add_option("--soc", htp.soc, "Chip to compile for, as SM8650")->capture_default_str();
+  command.add_option("--soc-file", htp.soc_file, "JSON file that adds a chip");
+  command.add_option("--engine", htp.engine, "Who compiles: qnn (Qualcomm's libraries)")->capture_default_str();
+  command.add_option("--qnn-lib-dir", htp.qnn_lib_dir, "Folder of Qualcomm's libraries");
+  command.add_option("--precision", htp.precision, "fp16; quantized graphs keep what the model says")
+      ->capture_default_str();
+  command.add_option("--skip-node", htp.skip_nodes, "Node to keep on the CPU, by name")->allow_extra_args(false);
+  command.add_option("--skip-op", htp.skip_ops, "Op to keep on the CPU, as aten.add.Tensor")
+      ->allow_extra_args(false);
+  command.add_option("--optimization", htp.optimization, "Optimization level of the NPU's compiler, 1 to 3")
+      ->capture_default_str();
+  command.add_option("--hvx-threads", htp.hvx_threads, "HVX threads of a graph; 0: the chip's");
+  command.add_option("--vtcm-mb", htp.vtcm_mb, "Fast memory for a graph in MB; 0: the chip's");
+  command.add_flag("--single-heads", htp.single_heads, "Attention head by head");
+  command.add_option("--cache", htp.cache, "Folder that keeps compiled parts by content");
+}
+
 void add_compile(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<CompileOptions>();
   CLI::App* compile = app.add_subcommand("compile", "Compile a model to a .pte that ExecuTorch runs");
   compile->add_option("model", options->models, "A .pt2 file; or NAME=FILE for each of several methods")
       ->required();
   compile->add_option("-o,--output", options->output, "The .pte to write")->required();
-  compile->add_option("--backend", options->backend, "What computes: cpu (ExecuTorch's own kernels)")
+  compile->add_option("--backend", options->backend, "What computes: cpu (ExecuTorch's own kernels) or htp (the NPU)")
       ->capture_default_str();
+  add_htp(*compile, options->htp);
   compile->add_option("--alignment", options->alignment, "Alignment of tensors in the arena, in bytes")
       ->capture_default_str();
   compile->add_option("--segment-alignment", options->segment_alignment, "Alignment of segments, in bytes")

@@ -10,6 +10,7 @@
 
 #include "sixfold/base/npy.h"
 #include "sixfold/engine/session.h"
+#include "sixfold/execute/qnn_delegate.h"
 #include "sixfold/import/import.h"
 #include "tools/command.h"
 #include "tools/runner.h"
@@ -305,12 +306,17 @@ Status run_rows(Runner& runner, Json& summary) {
 }
 
 Status run_it() {
-  if (options.engine != "cpu")
-    return invalid_argument("engine ", options.engine, " is not known: the engine of this build is cpu");
+  if (options.engine != "cpu" && options.engine != "qnn")
+    return invalid_argument("engine ", options.engine, " is not known: engines are cpu and qnn");
   if (!options.npz.empty() + !options.inputs.empty() + !options.input_list.empty() > 1)
     return invalid_argument("--input, --npz and --input-list exclude each other");
   if (options.iterations == 0) return invalid_argument("--iterations must be at least 1");
   SF_ASSIGN(const FileKind kind, file_kind(options.model));
+  const bool program = kind == FileKind::pte || kind == FileKind::bpte;
+  if (options.engine == "qnn" && !program)
+    return invalid_argument("engine qnn runs compiled programs: compile ", options.model,
+                            " with --backend htp first");
+  if (options.engine == "qnn") SF_TRY(register_qnn_delegate({.lib_dir = options.qnn_lib_dir}));
   if (kind == FileKind::bpte) return check_bundle(options);
   std::unique_ptr<Runner> made;
   if (kind == FileKind::pte) {

@@ -22,6 +22,14 @@ class Emitter : private Dim::Visitor {
     method_.input_structure = source.input_structure;
     method_.output_structure = source.output_structure;
     method_.chains.emplace_back();
+    for (const DelegateSource& d : source.delegates) {
+      const DelegateSource& kept = package.delegates.emplace_back(d);
+      pte::Delegate& out = method_.delegates.emplace_back();
+      out.id = kept.id;
+      out.blob = *kept.blob;
+      for (const auto& [key, value] : kept.specs) out.specs.push_back({key, value});
+    }
+    report_.delegates = method_.delegates.size();
     tensors_.assign(graph_.value_count(), -1);
   }
 
@@ -143,7 +151,19 @@ class Emitter : private Dim::Visitor {
     return unsupported("memory format ", text, " has no number in a .pte");
   }
 
+  Status emit_delegate(const Node& node) {
+    const auto index = static_cast<uint64_t>(node.attrs.integer("index"));
+    if (index >= method_.delegates.size())
+      return fail(Code::Internal, "delegate ", index, " is not one of ", method_.delegates.size());
+    pte::DelegateCall call{static_cast<uint32_t>(index), {}};
+    for (const ValueId v : node.inputs) call.args.push_back(tensor(v));
+    for (const ValueId v : node.outputs) call.args.push_back(tensor(v));
+    method_.chains[0].emplace_back(std::move(call));
+    return {};
+  }
+
   Status emit_call(const Node& node) {
+    if (node.target == "delegate") return emit_delegate(node);
     const OutKernel* kernel = find_out_kernel(node.target);
     if (!kernel) return unsupported("ExecuTorch has no kernel for ", node.target);
     std::vector<Index> args, outs;

@@ -1,8 +1,9 @@
-// Graphs of kernel calls (rewrite's legalize) to a program that ExecuTorch runs.
+// Graphs of kernel calls (rewrite's legalize) and delegates to a program that ExecuTorch runs.
 #pragma once
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,18 @@
 
 namespace sixfold {
 
+// What a node "delegate" (its attribute index) stands for.
+struct DelegateSource {
+  std::string id;
+  std::shared_ptr<const std::vector<std::byte>> blob;  // methods may share one
+  std::vector<std::pair<std::string, std::vector<std::byte>>> specs;
+};
+
 struct MethodSource {
   std::string name = "forward";
-  Graph graph;                                    // every node is a call that has a kernel
+  Graph graph;                                    // every node is a call that has a kernel, or of "delegate"
   std::string input_structure, output_structure;  // pytree text; may be empty
+  std::vector<DelegateSource> delegates;
 };
 
 struct PackageOptions {
@@ -27,6 +36,7 @@ struct PackageOptions {
 // What became of a method.
 struct MethodReport {
   std::string name;
+  size_t delegates = 0;
   size_t kernel_calls = 0, size_calls = 0;  // size_calls: arithmetic on symbolic extents
   size_t views = 0, in_place = 0;           // results that cost no memory
   uint64_t constant_bytes = 0, state_bytes = 0, arena_bytes = 0;
@@ -40,6 +50,7 @@ struct Package {
   pte::Program program;
   std::vector<MethodReport> methods;
   std::deque<Tensor> data;
+  std::deque<DelegateSource> delegates;
 };
 
 Result<Package> make_package(const std::vector<MethodSource>& methods, const PackageOptions& options = {});

@@ -84,7 +84,7 @@ Status Rewriter::canonicalize() {
     }
     graph_.remove(id);
   }
-  if (!unsupported_.empty()) {
+  if (!unsupported_.empty() && !options_.keep_unknown) {
     const Unsupported& u = unsupported_[0];
     std::string more;
     if (unsupported_.size() > 1) more = cat(" (and ", unsupported_.size() - 1, " more nodes)");

@@ -17,6 +17,7 @@ namespace sixfold {
 struct RewriteOptions {
   std::set<std::string, std::less<>> disabled;  // rules not to apply, by name
   size_t stop_after = SIZE_MAX;                 // patches to apply in all, over every stage
+  bool keep_unknown = false;                    // calls without canonical form stay, instead of failing
 };
 
 struct Applied {

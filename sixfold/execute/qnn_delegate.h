@@ -1,0 +1,17 @@
+// Delegate "QnnBackend": context binaries for Qualcomm's NPU, run on an engine behind the QNN API.
+#pragma once
+
+#include <string>
+
+#include "sixfold/base/result.h"
+
+namespace sixfold {
+
+struct QnnDelegateOptions {
+  std::string lib_dir;  // where the engine's libraries are; empty: looked for (qnn/library.h)
+};
+
+// From now on programs with such delegates load. The library is opened when the first one does.
+Status register_qnn_delegate(QnnDelegateOptions options);
+
+}  // namespace sixfold

@@ -1,0 +1,79 @@
+#include "sixfold/partition/partition.h"
+
+#include <gtest/gtest.h>
+
+#include "sixfold/lower/lowering.h"
+
+namespace sixfold {
+namespace {
+
+// A device that has no op of one type.
+class PickyDevice final : public Device {
+ public:
+  explicit PickyDevice(std::string_view refused) : refused_(refused) {}
+  Status validate(const qnn::GraphSpec&, const qnn::OpSpec& op) override {
+    if (op.type == refused_) return unsupported("this device has no ", op.type);
+    return {};
+  }
+
+ private:
+  std::string refused_;
+};
+
+Graph graph_of(const char* text) {
+  auto graph = parse(text);
+  EXPECT_TRUE(graph.ok()) << graph.error().message();
+  return std::move(graph).value();
+}
+
+// Two branches that meet; tanh is what the device may lack.
+constexpr const char* kBranches = R"(
+input %x: f32[4]
+%a = relu(%x) : f32[4]  # a
+%b = tanh(%a) : f32[4]  # b
+%c = abs(%a) : f32[4]  # c
+%d = add(%b, %c) : f32[4]  # d
+%e = relu(%d) : f32[4]  # e
+output %e
+)";
+
+TEST(Partition, all_that_is_taken_is_one_island) {
+  PickyDevice device("");
+  const Graph g = graph_of(kBranches);
+  const auto parts = partition(g, device);
+  ASSERT_TRUE(parts.ok()) << parts.error().message();
+  EXPECT_EQ(parts->islands.size(), 1u);
+  EXPECT_TRUE(parts->fallbacks.empty());
+}
+
+TEST(Partition, a_refused_node_cuts_without_a_cycle_and_says_why) {
+  PickyDevice device("Tanh");
+  const Graph g = graph_of(kBranches);
+  const auto parts = partition(g, device);
+  ASSERT_TRUE(parts.ok()) << parts.error().message();
+  ASSERT_EQ(parts->islands.size(), 2u);
+  EXPECT_EQ(parts->islands[0].size(), 2u);  // a, c
+  EXPECT_EQ(parts->islands[1].size(), 2u);  // d, e
+  ASSERT_EQ(parts->fallbacks.size(), 1u);
+  EXPECT_EQ(parts->fallbacks[0].reason, "this device has no Tanh");
+  const auto pieces = cut(g, *parts);
+  ASSERT_TRUE(pieces.ok()) << pieces.error().message();
+  EXPECT_EQ(pieces->host.node_count(), 3u);  // delegate, tanh, delegate
+  EXPECT_EQ(pieces->islands[0].outputs.size(), 2u);
+  EXPECT_TRUE(verify(pieces->islands[1].graph).ok());
+}
+
+TEST(Partition, nodes_and_ops_can_be_kept_on_the_cpu) {
+  PickyDevice device("");
+  const Graph g = graph_of(kBranches);
+  const auto by_node = partition(g, device, {.skip_nodes = {"c"}});
+  ASSERT_TRUE(by_node.ok());
+  ASSERT_EQ(by_node->fallbacks.size(), 1u);
+  EXPECT_NE(by_node->fallbacks[0].reason.find("--skip-node c"), std::string::npos);
+  const auto by_op = partition(g, device, {.skip_ops = {"relu"}});
+  ASSERT_TRUE(by_op.ok());
+  EXPECT_EQ(by_op->fallbacks.size(), 2u);
+}
+
+}  // namespace
+}  // namespace sixfold

@@ -1,0 +1,41 @@
+// The NPU's part of compiling and auditing: from canonical graphs to host graphs and delegates.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "sixfold/package/package.h"
+#include "sixfold/partition/partition.h"
+#include "sixfold/qnn/backend.h"
+#include "tools/command.h"
+
+namespace sixfold::tools {
+
+// A chip and who answers for it.
+struct HtpTargetDevice {
+  std::string soc_name;
+  uint32_t soc = 0;
+  int arch = 0;
+  uint32_t vtcm_mb = 0;
+  std::optional<qnn::Backend> backend;
+  std::string engine;  // for people: "QNN 2.49.40"
+};
+Result<HtpTargetDevice> open_device(const HtpChoice& choice);
+
+// A method on its way: the graph goes in canonical and comes out for the host, with nodes for its delegates.
+struct HtpMethod {
+  MethodSource* source = nullptr;
+  nlohmann::ordered_json cpu_nodes = nlohmann::ordered_json::array();
+  size_t islands = 0, device_nodes = 0, transposes = 0;
+};
+
+// Rewrites the graph for the device and says which nodes go there; explains the rest in method.cpu_nodes.
+Result<Partition> plan_for_htp(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device);
+
+struct HtpReport {
+  double qnn_cpu_s = 0;  // inside the engine
+  std::string engine, soc;
+};
+Status compile_for_htp(std::vector<HtpMethod>& methods, const HtpChoice& choice, HtpReport* report);
+
+}  // namespace sixfold::tools
