@@ -157,6 +157,61 @@ def test_layouts_do_not_change_numbers(flags, tmp_path):
     assert torch.equal(load(tmp_path / "a.pte").execute([x])[0], load(tmp_path / "b.pte").execute([x])[0])
 
 
+def test_negative_indices_count_from_the_end(tmp_path):
+    class Picked(torch.nn.Module):
+        def forward(self, x, i):
+            return x[:, i], x[i - 1]
+
+    x, i = torch.randn(4, 5), torch.tensor([-1, 2, 0])
+    n = torch.export.Dim("n", min=4, max=7)
+    compiled(tmp_path / "m.pte", export(Picked(), (x, i), tmp_path / "m.pt2", dynamic_shapes=({0: n}, None)))
+    for rows in (4, 6):
+        x = torch.randn(rows, 5)
+        for got, want in zip(load(tmp_path / "m.pte").execute([x, i]), Picked()(x, i), strict=True):
+            close(got, want)
+
+
+def test_a_size_as_a_number_is_that_of_the_call(tmp_path):
+    class Sized(torch.nn.Module):
+        def forward(self, x):
+            return torch.full((2,), x.shape[0]), x + torch.full((), x.shape[0] * 2)
+
+    n = torch.export.Dim("n", min=2, max=9)
+    compiled(tmp_path / "m.pte", export(Sized(), (torch.ones(4),), tmp_path / "m.pt2", dynamic_shapes=({0: n},)))
+    for rows in (3, 9):
+        x = torch.randn(rows)
+        for got, want in zip(load(tmp_path / "m.pte").execute([x]), Sized()(x), strict=True):
+            close(got, want)
+
+
+def test_a_range_of_reals_has_the_size_that_comes_in(tmp_path):
+    class Range(torch.nn.Module):
+        def forward(self, x):
+            return torch.arange(1, x.shape[0] + 1, 0.5)
+
+    n = torch.export.Dim("n", min=2, max=9)
+    path = export(Range(), (torch.ones(4),), tmp_path / "m.pt2", dynamic_shapes=({0: n},))
+    compiled(tmp_path / "m.pte", path)
+    for rows in (2, 5, 9):
+        x = torch.ones(rows)
+        assert torch.equal(load(tmp_path / "m.pte").execute([x])[0], Range()(x))
+
+
+def test_our_runtime_scales_the_size_that_comes_in(tmp_path):
+    class Twice(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.interpolate(x, scale_factor=(1, 2.5))
+
+    n = torch.export.Dim("n", min=2, max=9)
+    path = export(Twice(), (torch.ones(1, 2, 3, 4),), tmp_path / "m.pt2", dynamic_shapes=({3: n},))
+    compiled(tmp_path / "m.pte", path)
+    x = torch.randn(1, 2, 3, 7)
+    np.save(tmp_path / "x.npy", x.numpy())
+    done = call("run", tmp_path / "m.pte", "--input", tmp_path / "x.npy", "--output-dir", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    close(torch.from_numpy(np.load(tmp_path / "out/output_0.npy")), Twice()(x))
+
+
 @pytest.fixture(scope="module")
 def cases():
     folder = pathlib.Path(os.environ.get("SIXFOLD_CASES", WORK / "cases"))
@@ -165,11 +220,12 @@ def cases():
     return folder
 
 
-def test_conformance_cases_run_on_the_stock_runtime(cases, tmp_path):
+def test_conformance_cases_run_on_both_runtimes(cases, tmp_path):
     script = [sys.executable, ROOT / "test/run_compiled_cases.py", SIXFOLD, cases, "--sample", "12", "--json", tmp_path / "r.json"]
     done = subprocess.run(script, capture_output=True, text=True)
     results = json.loads((tmp_path / "r.json").read_text())
     failed = {n for n, r in results.items() if r["state"] not in ("passed", "skipped")}
+    # Saved after the op had changed its input in place: what eager torch gave was made from other numbers.
     assert not failed - {"float/leaky_relu.2", "quant/leaky_relu.2"}, done.stdout
     assert len(results) > 80
 

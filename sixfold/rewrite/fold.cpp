@@ -29,6 +29,11 @@ Match fold_constants(const Graph& graph, const Node& node) {
     if (!is_static(graph.dims(v))) return no_match("symbolic shape");
     bytes_out += numel(static_shape(graph.dims(v))) * static_cast<int64_t>(size_of(graph.dtype(v)));
   }
+  for (const auto& [name, attr] : node.attrs) {
+    const Dim* d = std::get_if<Dim>(&attr);
+    const Dims* dims = std::get_if<Dims>(&attr);
+    if ((d && !d->is_static()) || (dims && !is_static(*dims))) return no_match("a number is symbolic");
+  }
   if (bytes_out > kMaxGrownBytes && bytes_out > bytes_in) return no_match("the result is too large to keep");
   // Weights stored as integers stay integers: they are what an NPU computes with.
   if (node.op == Op::dequantize) return no_match("a quantized constant");

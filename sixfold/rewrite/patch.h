@@ -5,6 +5,7 @@
 // nodes.
 #pragma once
 
+#include <deque>
 #include <string>
 #include <variant>
 #include <vector>
@@ -68,7 +69,7 @@ class Patch {
 
   const Graph* graph_;
   NodeId anchor_;
-  std::vector<NewValue> values_;  // ids follow those of the graph
+  std::deque<NewValue> values_;  // ids follow those of the graph; references stay valid
   std::vector<NewNode> nodes_;
   std::vector<std::pair<ValueId, ValueId>> replacements_;
   Status status_;

@@ -33,19 +33,23 @@ Status upsample(Call& call) {
   const auto rank = static_cast<size_t>(call.rank(x));
   if (rank < 3) return invalid_model("input has rank ", rank, ", expected 3 to 5");
   const size_t n = rank - 2;
-  // Where the size follows from scale factors, the exporter has worked it out already: it is the result's
-  // shape.
+  const std::vector<double> scales = upsample_scales(call, n);
+  // Where the size follows from scale factors and is symbolic, the exporter has worked it out already: it is
+  // the result's shape. A loaded program has only the largest one there, but numbers for the input.
   Dims size = call.dims("output_size");
   if (size.empty()) {
-    const Dims& out = call.output_type().dims;
+    const Dims &in = call.dims_of(x), &out = call.output_type().dims;
     if (out.size() != rank) return invalid_model("input has rank ", rank, ", output ", out.size());
-    size.assign(out.begin() + 2, out.end());
+    for (size_t i = 0; i < n; ++i) {
+      const double extent = in[i + 2].is_static() ? static_cast<double>(in[i + 2].value()) * scales[i] : -1.0;
+      size.push_back(extent >= 1 && extent < 1e15 ? Dim(static_cast<int64_t>(extent)) : out[i + 2]);
+    }
   }
   const bool has_corners = call.attr("align_corners") != nullptr;
   Attrs attrs{{"size", size},
               {"mode", std::string(upsample_mode(call))},
               {"align_corners", has_corners && call.flag("align_corners")},
-              {"scales", upsample_scales(call, n)},
+              {"scales", scales},
               {"antialias", names(call, "_aa.")}};
   return call.result(call.op(Op::upsample, {x}, std::move(attrs)));
 }

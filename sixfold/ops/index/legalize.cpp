@@ -15,21 +15,22 @@ constexpr int64_t kMaxPairs = int64_t{1} << 24;
 
 ValueId as_i64(Legal& legal, ValueId index) { return legal.to(index, DType::i64); }
 
-// The index of gather or scatter, from 0. Only take, put and the index_ ops of torch count negative ones from
-// the end; gather and scatter themselves refuse them, as the kernels do.
+// The index of gather, scatter or index_select, from 0. Only indexing, take, put and the index_ ops of torch
+// count negative ones from the end; those three themselves refuse them, as the kernels do.
 ValueId from_start(Legal& legal, ValueId index, const Dim& extent) {
   const Term i(legal, as_i64(legal, index));
   const std::string& target = legal.origin().target;
-  const bool counts =
-      target.starts_with("aten.take") || target.starts_with("aten.put") || target.starts_with("aten.index_");
-  if (!counts || !extent.is_static()) return i;
+  const bool counts = target.starts_with("aten.take") || target.starts_with("aten.put") ||
+                      (target.starts_with("aten.index") && !target.starts_with("aten.index_select"));
+  if (!counts) return i;
   if (const Tensor* data = legal.constant_data(index)) {
     const Tensor plain = to_contiguous(*data);
     bool negative = false;
     for (int64_t k = 0; k < plain.count() && !negative; ++k) negative = element_integer(plain, k) < 0;
     if (!negative) return i;
   }
-  return where(i.apply(Op::lt, i.number(0)), i + static_cast<double>(extent.value()), i);
+  const Term n(legal, legal.add(Op::full, {}, {{"shape", Dims{}}, {"value", extent}, {"dtype", DType::i64}}));
+  return where(i.apply(Op::lt, i.number(0)), i + n, i);
 }
 
 // One entry for each axis up to the last that is indexed; absent ones select everything.
@@ -85,8 +86,9 @@ Match gather(Legal& legal) {
 }
 
 Match index_select(Legal& legal) {
-  return legal.call("aten.index_select.default",
-                    {{"self", legal.in()}, {"dim", *legal.attrs().find("dim")}, {"index", legal.in(1)}});
+  const int64_t dim = legal.attrs().integer("dim");
+  const ValueId index = from_start(legal, legal.in(1), legal.dims(legal.in())[static_cast<size_t>(dim)]);
+  return legal.call("aten.index_select.default", {{"self", legal.in()}, {"dim", Dim(dim)}, {"index", index}});
 }
 
 // The kernel takes matrices.

@@ -8,8 +8,22 @@ Dims trailing(const Dims& dims, int64_t axes) { return Dims(dims.end() - axes, d
 
 }  // namespace
 
+// log_softmax of halves along the last axis: torch rounds the sum and its logarithm to their type there.
+Match log_softmax_half(Legal& legal) {
+  const DType half = legal.dtype(legal.in());
+  const Term x = legal.term().to(DType::f32);
+  const Shape last{x.rank() - 1};
+  const Term max = x.reduce(Op::amax, last);
+  const Term sum = (x - max).apply(Op::exp).reduce(Op::sum, last).to(half);
+  const Term log_sum = sum.to(DType::f32).apply(Op::log).to(half).to(DType::f32);
+  return legal.result((x - log_sum - max).to(half));
+}
+
 Match softmax(Legal& legal) {
   const ValueId x = legal.in();
+  if (legal.op() == Op::log_softmax && is_half(legal.dtype(x)) &&
+      legal.attrs().integer("dim") + 1 == legal.rank(x))
+    return log_softmax_half(legal);
   if (is_half(legal.dtype(x))) return legal.computed_in(DType::f32);
   const Attr dim = Dim(legal.attrs().integer("dim"));
   // The optimized kernel of log_softmax has no double.

@@ -56,6 +56,18 @@ Status arange(Call& call) {
       const Dim* d = std::get_if<Dim>(&a);
       return x ? *x : d ? static_cast<double>(d->value_or(0)) : 0.0;
     };
+    // Numbers that are symbolic leave the length to what the file says.
+    const auto symbolic = [](const Attr& a) {
+      const Dim* d = std::get_if<Dim>(&a);
+      return d && !d->is_static();
+    };
+    if (symbolic(start) || symbolic(end) || symbolic(step)) {
+      const Dims& dims = call.output_type().dims;
+      if (dims.size() != 1 || symbolic(start) || symbolic(step))
+        return call.unsupported("a range of real numbers from or by a symbolic size");
+      return call.result(
+          call.op(Op::arange, {}, {{"start", start}, {"step", step}, {"length", dims[0]}, {"dtype", dtype}}));
+    }
     double count = (number(end) - number(start)) / number(step);
     if (is_integer(dtype))
       count = (std::trunc(number(end)) - std::trunc(number(start))) / std::trunc(number(step));

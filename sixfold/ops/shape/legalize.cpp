@@ -111,7 +111,14 @@ Match arange(Legal& legal) {
     return legal.call(
         "aten.arange.start_step",
         {{"start", start}, {"end", *first + *n * *by}, {"step", step}, {"dtype", a.dtype("dtype")}});
-  if (!n->is_static()) return legal.unsupported(cat("a range of real numbers of symbolic length ", *n));
+  if (!n->is_static()) {  // start + i * step in f64, as torch
+    const Term i(legal,
+                 legal.add(Op::arange, {},
+                           {{"start", Dim(0)}, {"step", Dim(1)}, {"length", *n}, {"dtype", DType::i64}}));
+    if ((first && !first->is_static()) || (by && !by->is_static()))
+      return legal.unsupported("a range of real numbers from or by a symbolic size");
+    return legal.result((i.to(DType::f64) * a.real("step") + a.real("start")).to(a.dtype("dtype")));
+  }
   // Half a step before the end: rounding cannot add or lose an element.
   const double from = a.real("start"), each = a.real("step");
   const double end = from + each * (static_cast<double>(n->value()) - 0.5);
