@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "conformance"))
 from run_cases import RANDOM, agree, call  # noqa: E402
 
-REFUSED = re.compile("cannot be said with ExecuTorch's kernels|is not supported")
+REFUSED = re.compile("cannot be said with ExecuTorch's kernels|is not supported|depends on data")
 
 
 def worker():
@@ -74,12 +75,17 @@ class Runner:
         self.process = subprocess.Popen([sys.executable, __file__, "--worker"], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.log, text=True)
 
-    def run(self, task):
+    def run(self, task, timeout):
         if self.process is None:
             self.start()
         begin = self.log.tell()
         self.process.stdin.write(json.dumps(task) + "\n")
         self.process.stdin.flush()
+        if not select.select([self.process.stdout], [], [], timeout)[0]:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+            return f"no answer in {timeout} s"
         answer = self.process.stdout.readline()
         if answer:
             why = json.loads(answer)["why"]
@@ -140,7 +146,7 @@ def main():
                 out = pathlib.Path(tempfile.mkdtemp(dir=tmp))
                 inputs = sorted(folder.glob("in_*.npy"), key=lambda p: int(p.stem[3:]))
                 task = {"pte": str(pte), "inputs": [str(p) for p in inputs], "kinds": json.loads(said)["methods"][0]["inputs"], "out": str(out)}
-                state, why = "run", runner.run(task)
+                state, why = "run", runner.run(task, args.timeout)
                 if not why and own == "random output":
                     state, why = "skipped", own
                 elif not why:

@@ -37,7 +37,9 @@ class Emitter : private Dim::Visitor {
     SF_ASSIGN(placement_, place_values(graph_, options_));
     for (const Leaf& leaf : graph_.inputs) {
       SF_ASSIGN(const Index v, leaf_value(leaf));
-      method_.inputs.push_back(v);
+      // A text is part of the program already, and ExecuTorch's Python API has no way to give one.
+      const bool text = !leaf.value.valid() && std::holds_alternative<std::string>(leaf.literal);
+      method_.inputs.push_back(text ? values_.none() : v);
     }
     for (const NodeId id : placement_.steps)
       if (Status s = emit_call(graph_.node(id)); !s.ok())

@@ -171,6 +171,30 @@ Status read_chain(const wire::Chain& from, size_t chain, const Limits& limits, B
   return ok_status();
 }
 
+// Who needs the value: ": this build has no kernel aten::_fft_r2c.out for it", of the first call that takes
+// it.
+std::string user_of(const wire::Method& method, size_t value) {
+  for (size_t c = 0; c < count(method.chains()); ++c) {
+    const auto* instructions = method.chains()->Get(static_cast<uint32_t>(c))->instructions();
+    for (size_t i = 0; i < count(instructions); ++i) {
+      const wire::KernelCall* call = instructions->Get(static_cast<uint32_t>(i))->any_as_KernelCall();
+      if (!call) continue;
+      for (size_t a = 0; a < count(call->args()); ++a) {
+        const auto index = static_cast<uint32_t>(call->operator_index());
+        if (call->args()->Get(static_cast<uint32_t>(a)) != static_cast<int64_t>(value) ||
+            index >= count(method.operators()))
+          continue;
+        const wire::Operator* op = method.operators()->Get(index);
+        if (!op->name() || op->name()->size() > 100) return "";
+        const std::string overload = op->overload() ? op->overload()->str().substr(0, 100) : "";
+        return cat(": this build has no kernel ", op->name()->str(), overload.empty() ? "" : ".", overload,
+                   " for it");
+      }
+    }
+  }
+  return "";
+}
+
 Status read_method(const wire::Method& from, ProgramBytes& bytes, const Limits& limits, Budget& budget,
                    Totals& totals, Method& to) {
   if (const wire::Structure* structure = from.structure()) {
@@ -182,7 +206,11 @@ Status read_method(const wire::Method& from, ProgramBytes& bytes, const Limits& 
   to.values.resize(values);
   for (size_t i = 0; i < values; ++i) {
     Status status = read_value(*from.values()->Get(static_cast<uint32_t>(i)), budget, to.values[i]);
-    if (!status.ok()) return status.take_error().during(cat("reading value ", i));
+    if (!status.ok()) {
+      Error error = status.take_error();
+      if (error.code() == Code::Unsupported) error = Error(error.code(), error.message() + user_of(from, i));
+      return std::move(error).during(cat("reading value ", i));
+    }
   }
   SF_TRY(budget.copy(from.inputs(), to.inputs));
   SF_TRY(budget.copy(from.outputs(), to.outputs));
