@@ -17,7 +17,7 @@ inline size_t exercise_methods(std::span<const std::byte> file) {
   options.check_data = pte::CheckData::all;
   const auto program = Program::from_memory(file, options);
   if (!program.ok()) return 0;
-  const std::vector<std::byte> zeros(size_t{1} << 24);
+  static const std::vector<std::byte> zeros(size_t{1} << 24);
   size_t finished = 0;
   for (const pte::Method& plan : program->methods()) {
     auto method = Method::load(*program, plan.name, {.max_instructions = 1000});
