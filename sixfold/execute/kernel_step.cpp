@@ -75,10 +75,26 @@ Result<KernelStep> KernelStep::create(const KernelRow& row, const AtenRule& rule
   }
   for (const auto* list : {&out.operands_, &out.results_})
     out.varies_ = out.varies_ || std::any_of(list->begin(), list->end(), varying);
+  for (const pte::Index i : out.operands_)
+    if (i >= 0 && values.tensor(i)->dtype == DType::boolean && !values.tensor(i)->constant)
+      out.bools_.push_back(i);
   for (const pte::Index i : out.results_) out.used_.push_back(facts.read[static_cast<size_t>(i)]);
   out.operand_data_.resize(out.operands_.size());
   out.result_data_.resize(out.results_.size());
   return out;
+}
+
+// Kernels read bools as such, and a plan may have laid other values over them: only what lies there tells.
+Status KernelStep::check_bools(const Values& values) const {
+  for (const pte::Index i : bools_) {
+    const TensorState& t = *values.tensor(i);
+    if (!t.data) continue;  // refused elsewhere
+    auto all = std::byte{0};
+    const auto n = static_cast<size_t>(t.count());
+    for (size_t k = 0; k < n; ++k) all |= t.data[k];
+    if (all > std::byte{1}) return invalid_model("value ", i, " of bools has other bytes than 0 and 1");
+  }
+  return {};
 }
 
 // The arguments as import gives them to rules.
@@ -273,6 +289,7 @@ Status KernelStep::resize_results(Values& values) {
 
 Status KernelStep::run(Values& values, Scratch& scratch, cpu::Pool& pool) {
   SF_TRY(read_addresses(values));
+  if (!bools_.empty()) SF_TRY(check_bools(values));
   bool stale = !call_ || needs_data_;
   if (varies_ || stale) {
     write_key(values);

@@ -40,6 +40,7 @@ class KernelStep {
  private:
   void collect_operand(pte::Index index, const Values& values);
   Status read_addresses(Values& values);
+  Status check_bools(const Values& values) const;
   Result<Attrs> read_attrs(const Values& values) const;
   void write_key(const Values& values);
   Status prepare(Values& values, bool with_data, bool* missed_data);
@@ -52,6 +53,7 @@ class KernelStep {
   const AtenRule* rule_ = nullptr;
   std::vector<pte::Index> args_;      // without the returned one
   std::vector<pte::Index> operands_;  // tensors that it reads; -1: None in a list
+  std::vector<pte::Index> bools_;     // those of bools that are not constant
   std::vector<pte::Index> results_;   // tensors that it writes
   std::vector<bool> used_;            // by result
   int64_t seed_ = 0;

@@ -459,6 +459,22 @@ TEST_F(Delegates, a_second_call_while_one_runs_is_an_error) {
   EXPECT_TRUE(has(calls.refusal, "in use by another thread")) << calls.refusal;
 }
 
+TEST(Method, bools_that_a_plan_laid_over_other_values_are_refused) {
+  testing::MethodWriter w;
+  const auto x = w.planned(testing::MethodWriter::tensor({4}), 0);
+  const auto mask = w.planned(testing::MethodWriter::tensor({4}, DType::boolean), 0);  // over x
+  const auto y = w.planned(testing::MethodWriter::tensor({4}));
+  w.call("aten::where.self_out", {mask, x, x, y, y});
+  w.method().inputs = {x};
+  w.method().outputs = {y};
+  const auto method = w.load_method();
+  ASSERT_TRUE(method);
+  ASSERT_TRUE(testing::feed(*method, 0, {0, 0, 0, 0}, {4}).ok());
+  EXPECT_TRUE(method->execute().ok());
+  ASSERT_TRUE(testing::feed(*method, 0, {1, 2, 3, 4}, {4}).ok());
+  EXPECT_NE(message(method->execute()).find("value 1 of bools has other bytes"), std::string::npos);
+}
+
 TEST(Method, many_threads_run_methods_of_one_program) {
   Net net;
   auto program = net.load();
