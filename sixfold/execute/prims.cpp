@@ -147,7 +147,7 @@ Status item(std::span<const pte::Index> args, Values& values) {
   if (t->count() != 1 || !t->data)
     return invalid_model("_local_scalar_dense of a tensor of ", t->count(), " elements");
   const Tensor view{t->dtype, {}, {}, t->data, nullptr};
-  if (t->dtype == DType::boolean) return set(values, args[1], element_integer(view, 0) != 0);
+  if (t->dtype == DType::boolean) return set(values, args[1], t->data[0] != std::byte{0});
   if (is_float(t->dtype)) return set(values, args[1], element_real(view, 0));
   return set(values, args[1], element_integer(view, 0));
 }
