@@ -1,7 +1,9 @@
 #include "sixfold/rewrite/encodings.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <span>
 
 namespace sixfold {
 namespace {
@@ -91,7 +93,65 @@ std::pair<size_t, size_t> joined_operands(const Node& node) {
   }
 }
 
+// What a comparison of a value on a grid with a number that no grid reaches gives; nullopt: it depends.
+std::optional<bool> known_comparison(Op op, double other, bool value_first) {
+  if (!std::isinf(other)) return {};
+  const bool less = (other > 0) == value_first;  // operand 0 < operand 1
+  switch (op) {
+    case Op::eq:
+      return false;
+    case Op::ne:
+      return true;
+    case Op::lt:
+    case Op::le:
+      return less;
+    case Op::gt:
+    case Op::ge:
+      return !less;
+    default:
+      return {};
+  }
+}
+
+// x == -inf  ->  false, for a value on a grid: it is always finite. A softmax asks so whether a row is empty.
+void fold_comparisons(Graph& graph) {
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.inputs.size() != 2 || !is_static(graph.dims(node.output()))) continue;
+    for (size_t i = 0; i < 2; ++i) {
+      const Tensor* number = graph.constant(node.input(1 - i));
+      if (!graph.value(node.input(i)).encoding || !number || number->count() != 1) continue;
+      const std::optional<bool> known = known_comparison(node.op, element_real(*number, 0), i == 0);
+      if (!known) continue;
+      const ValueId old = node.output();
+      std::byte* bytes = nullptr;
+      Tensor all = Tensor::allocate(DType::boolean, static_shape(graph.dims(old)), &bytes);
+      std::fill_n(bytes, all.size_bytes(), static_cast<std::byte>(*known));
+      graph.replace_uses(old, graph.add_constant("", std::move(all)));
+      break;
+    }
+  }
+}
+
 }  // namespace
+
+// where(true, a, b)  ->  a, broadcast
+Match choose_known(const Graph& graph, const Node& node) {
+  if (node.op != Op::where) return no_match("not a where");
+  const Tensor* condition = graph.constant(node.input(0));
+  if (!condition || condition->count() == 0) return no_match("its condition is data");
+  const Tensor plain = to_contiguous(*condition);
+  const auto flags = std::span(plain.data, plain.size_bytes());
+  const bool first = flags[0] != std::byte{0};
+  for (const std::byte b : flags)
+    if ((b != std::byte{0}) != first) return no_match("its condition varies");
+  Patch patch(graph, node);
+  const ValueId chosen = node.input(first ? 1 : 2);
+  const Dims& dims = graph.dims(node.output());
+  patch.replace(node.output(),
+                graph.dims(chosen) == dims ? chosen : patch.add(Op::expand, {chosen}, {{"shape", dims}}));
+  return patch;
+}
 
 Result<Encoding> encoding_of(const Graph& graph, const Node& node) {
   const bool quantizes = node.op == Op::quantize;
@@ -208,6 +268,7 @@ Status fold_quantization(Graph& graph) {
       graph.remove(id);
     }
   }
+  fold_comparisons(graph);
   graph.remove_dead();
   return verify(graph);
 }

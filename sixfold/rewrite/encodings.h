@@ -2,7 +2,7 @@
 // grid they lie.
 #pragma once
 
-#include "sixfold/graph/graph.h"
+#include "sixfold/rewrite/patch.h"
 
 namespace sixfold {
 
@@ -15,6 +15,9 @@ Result<Encoding> encoding_of(const Graph& graph, const Node& node);
 // integers. Integers that are inputs or outputs of the model stay integers, and have the encoding too. Nodes
 // whose scales are not known stay as they are.
 Status fold_quantization(Graph& graph);
+
+// where(true, a, b)  ->  a
+Match choose_known(const Graph& graph, const Node& node);
 
 // After rewriting: ops that only move data keep the grid of their operand, with a convert after or before
 // them where the model says another; what a rule put between two such ops has the grid of what it moves.

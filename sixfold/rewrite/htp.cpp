@@ -37,7 +37,8 @@ Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptio
   static constexpr Rule kTidy[] = {{"drop_identity", drop_identity},
                                    {"merge_reshapes", merge_reshapes},
                                    {"merge_permutes", merge_permutes},
-                                   {"fold_constants", fold_constants}};
+                                   {"fold_constants", fold_constants},
+                                   {"choose_known", choose_known}};
   if (status.ok()) status = rewriter.apply(kTidy);
   if (status.ok()) status = settle_encodings(graph);
   if (report) report->log.insert(report->log.end(), rewriter.log().begin(), rewriter.log().end());
