@@ -5,14 +5,9 @@
 #pragma once
 
 #include "sixfold/ops/legalize.h"
-#include "sixfold/rewrite/rewriter.h"
+#include "sixfold/rewrite/prepare.h"
 
 namespace sixfold {
-
-struct HtpTarget {
-  int arch = 75;              // HTP version
-  bool single_heads = false;  // attention head by head (MHA to SHA)
-};
 
 class Htp : public Legal {
  public:
@@ -27,9 +22,5 @@ namespace htp {
 #include "sixfold/ops/htp.def"
 #undef HTP
 }  // namespace htp
-
-// "Every node that QNN can say is said with ops that have a lowering."
-Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptions& options = {},
-                       PipelineReport* report = nullptr);
 
 }  // namespace sixfold

@@ -51,8 +51,8 @@ class Rewriter {
   // Applies the rules over and over, in order, until none matches.
   Status apply(std::span<const Rule> rules);
 
-  // The same for one function of a node, whose name is its prefix and the node's op ("htp gelu"). A node that it
-  // refuses (Unsupported) stays as it is.
+  // The same for one function of a node, whose name is its prefix and the node's op ("htp gelu"). A node that
+  // it refuses (Unsupported) stays as it is.
   Status rewrite_each(std::string_view prefix, const std::function<Match(const Node&)>& rule);
 
   const std::vector<Applied>& log() const { return log_; }

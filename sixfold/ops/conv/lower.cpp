@@ -28,6 +28,10 @@ void convolution(Lowering& l) {
   const bool line = n == 1, transposed = a.flag("transposed");
   const auto groups = static_cast<uint32_t>(a.integer("groups"));
   const int64_t channels = x_shape[1];
+  // Of a filter in blocks only the first tap gets its scales; the rest changes from run to run.
+  if (const Encoding* e = l.encoding(1);
+      l.quantized() && e && e->block > 0 && numel(w_shape) != w_shape[0] * w_shape[1])
+    return l.refuse("a filter of several taps has its weights in blocks [htp.conv.3]");
 
   // [O, C / groups, ...] -> [..., C / groups, O]; transposed [C, O / groups, ...] -> [..., C, O / groups]
   Shape order, shape = w_shape;

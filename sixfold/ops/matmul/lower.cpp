@@ -18,9 +18,12 @@ void linear(Lowering& l) {
   // With a weight in blocks and more outputs than inputs, FullyConnected takes the scales of other channels
   // [htp.fully_connected.1]; a convolution of single pixels does not.
   if (const Encoding* e = l.encoding(1); l.quantized() && e && e->block > 0 && l.constant(1)) {
-    const TensorRef pixels = l.reshape(l.in(0), {1, 1, rows, width}), sums = l.temp({1, 1, rows, count}, l.out());
+    const TensorRef pixels = l.reshape(l.in(0), {1, 1, rows, width}),
+                    sums = l.temp({1, 1, rows, count}, l.out());
     l.add("Conv2d", {pixels, l.weight(1, {2, 3, 1, 0}, {count, width, 1, 1}), l.bias(2)}, {sums},
-          {words("stride", {1, 1}), words("pad_amount", {2, 2}, {0, 0, 0, 0}), words("dilation", {1, 1}),
+          {words("stride", {1, 1}),
+           words("pad_amount", {2, 2}, {0, 0, 0, 0}),
+           words("dilation", {1, 1}),
            {"group", 1u}});
     l.add("Reshape", {sums}, {l.out()});
     return;

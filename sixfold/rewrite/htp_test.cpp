@@ -1,0 +1,267 @@
+// Rules for the NPU keep what a graph computes: the CPU engine runs it before and after.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "sixfold/engine/session.h"
+#include "sixfold/lower/lowering.h"
+#include "sixfold/rewrite/prepare.h"
+
+namespace sixfold {
+namespace {
+
+Graph graph_of(const std::string& text) {
+  auto graph = parse(text);
+  EXPECT_TRUE(graph.ok()) << graph.error().message();
+  return std::move(graph).value();
+}
+
+// Reals in [-1, 1], integers from -2 to 1, every third bool true; the same for the same place.
+Tensor sample(const Type& type, size_t seed) {
+  std::byte* bytes = nullptr;
+  Tensor t = Tensor::allocate(type.dtype, static_shape(type.dims), &bytes);
+  with_type(type.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    for (int64_t i = 0; i < t.count(); ++i) {
+      const double phase = std::sin(static_cast<double>(i * 7 + 1) + static_cast<double>(seed) * 3.0);
+      double v = phase;
+      if (type.dtype == DType::boolean)
+        v = i % 3 == 0 ? 1 : 0;
+      else if (is_integer(type.dtype))
+        v = static_cast<double>((i * 5 + static_cast<int64_t>(seed)) % 4 - 2);
+      const T value = static_cast<T>(v);
+      std::memcpy(bytes + static_cast<size_t>(i) * sizeof value, &value, sizeof value);
+    }
+  });
+  return t;
+}
+
+std::vector<std::vector<double>> run(const Graph& graph) {
+  cpu::Pool pool(1);
+  auto session = Session::create(graph, {}, pool);
+  EXPECT_TRUE(session.ok()) << session.error().message();
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < graph.inputs.size(); ++i)
+    inputs.push_back(sample(graph.type(graph.inputs[i].value), i));
+  const Status status = (*session)->run(inputs);
+  EXPECT_TRUE(status.ok()) << status.error().message();
+  std::vector<std::vector<double>> out;
+  for (size_t i = 0; i < (*session)->output_count(); ++i) {
+    const Tensor t = (*session)->output(i);
+    out.emplace_back();
+    for (int64_t k = 0; k < t.count(); ++k) out.back().push_back(element_real(t, k));
+  }
+  return out;
+}
+
+Graph prepared(const std::string& text, HtpTarget target = {}) {
+  Graph graph = graph_of(text);
+  const Status status = prepare_for_htp(graph, target);
+  EXPECT_TRUE(status.ok()) << status.error().message();
+  return graph;
+}
+
+std::string lowered(const Graph& graph) {
+  auto spec = lower_island(graph, choose_forms(graph), "g");
+  EXPECT_TRUE(spec.ok()) << spec.error().message() << "\n" << print(graph);
+  return spec.ok() ? qnn::print(*spec) : "";
+}
+
+// Before and after give the same, everything has a lowering, and `gone` is no op of the graph any more.
+void expect_kept(const std::string& text, std::string_view gone, HtpTarget target = {}) {
+  const Graph before = graph_of(text), after = prepared(text, target);
+  for (const NodeId id : after.order()) EXPECT_NE(to_text(after.node(id).op), gone) << print(after);
+  const auto want = run(before), got = run(after);
+  ASSERT_EQ(want.size(), got.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    ASSERT_EQ(want[i].size(), got[i].size());
+    for (size_t k = 0; k < want[i].size(); ++k)
+      ASSERT_NEAR(want[i][k], got[i][k], 1e-4) << "output " << i << " at " << k << "\n" << print(after);
+  }
+  lowered(after);
+}
+
+TEST(HtpRules, a_permute_of_many_axes_is_moves_of_few) {
+  const std::string text = R"(
+input %x: f32[2, 3, 2, 5, 2, 3, 2]
+%1 = permute(%x, dims=[6, 4, 2, 0, 5, 3, 1]) : f32[2, 2, 2, 2, 3, 5, 3]
+output %1
+)";
+  expect_kept(text, "");
+  const Graph g = prepared(text);
+  for (const NodeId id : g.order())
+    if (g.node(id).op == Op::permute) {
+      EXPECT_LE(g.type(g.node(id).output()).rank(), 5u);
+    }
+}
+
+TEST(HtpRules, a_permute_that_moves_single_places_is_a_reshape) {
+  expect_kept(R"(
+input %x: f32[1, 4, 1, 6]
+%1 = permute(%x, dims=[2, 1, 3, 0]) : f32[1, 4, 6, 1]
+output %1
+)",
+              "permute");
+}
+
+TEST(HtpRules, permutes_around_a_follower_cost_nothing) {
+  const std::string text = lowered(prepared(R"(
+input %x: f32[1, 6, 5, 8]
+%1 = permute(%x, dims=[0, 3, 1, 2]) : f32[1, 8, 6, 5]
+%2 = relu(%1) : f32[1, 8, 6, 5]
+%3 = permute(%2, dims=[0, 2, 3, 1]) : f32[1, 6, 5, 8]
+output %3
+)"));
+  EXPECT_EQ(text.find("Transpose"), std::string::npos) << text;
+}
+
+TEST(HtpRules, borders_are_slices) {
+  for (const char* mode : {"replicate", "circular"})
+    expect_kept(cat(R"(
+input %x: f32[1, 2, 4, 5]
+%1 = pad(%x, before=[0, 0, 1, 2], after=[0, 0, 2, 3], mode=")",
+                    mode, R"(", value=0) : f32[1, 2, 7, 10]
+output %1
+)"),
+                "pad");
+  expect_kept(R"(
+input %x: i64[3, 4]
+%1 = pad(%x, before=[1, 0], after=[0, 2], mode="constant", value=7) : i64[4, 6]
+output %1
+)",
+              "pad");
+}
+
+TEST(HtpRules, several_indices_are_one) {
+  // adjacent, and apart; negative ones count from the end
+  expect_kept(R"(
+input %x: f32[2, 3, 4, 5]
+input %i: i64[6]
+input %j: i64[2, 1]
+%1 = index(%x, %i, %j, dims=[1, 2]) : f32[2, 2, 6, 5]
+%2 = index(%x, %i, %j, dims=[1, 3]) : f32[2, 6, 2, 4]
+output %1
+output %2
+)",
+              "index");
+}
+
+TEST(HtpRules, assigned_places_are_rows) {
+  for (const char* accumulate : {"false", "true"})
+    expect_kept(cat(R"(
+input %x: f32[2, 3, 4, 5]
+input %v: f32[2, 5]
+input %i: i64[2]
+%1 = index_put(%x, %v, %i, dims=[2], accumulate=)",
+                    accumulate, R"() : f32[2, 3, 4, 5]
+%2 = index_put(%x, %v, %i, %i, dims=[1, 2], accumulate=)",
+                    accumulate, R"() : f32[2, 3, 4, 5]
+output %1
+output %2
+)"),
+                "");
+}
+
+TEST(HtpRules, a_scatter_that_reduces_compares) {
+  for (const char* reduce : {"add", "mul", "mean", "amax", "amin"})
+    for (const char* self : {"true", "false"})
+      expect_kept(cat(R"(
+input %x: f32[4, 5]
+input %k: i64[3, 4]
+input %s: f32[3, 5]
+constant %four: i64[] = [2]
+%i = add(%k, %four) : i64[3, 4]
+%1 = scatter(%x, %i, %s, dim=0, reduce=")",
+                      reduce, "\", include_self=", self, R"() : f32[4, 5]
+output %1
+)"),
+                  "scatter");
+}
+
+TEST(HtpRules, slices_are_assigned_by_concatenation) {
+  for (const auto* range : {"start=1, end=3, step=1", "start=0, end=4, step=2"})
+    expect_kept(cat(R"(
+input %x: f32[3, 4]
+input %s: f32[3, 2]
+%1 = slice_scatter(%x, %s, dim=1, )",
+                    range, R"() : f32[3, 4]
+output %1
+)"),
+                "slice_scatter");
+}
+
+TEST(HtpRules, sorting_is_topk_of_the_last_axis) {
+  expect_kept(R"(
+input %x: f32[5, 3]
+%1, %2 = sort(%x, dim=0, descending=false) : f32[5, 3], i64[5, 3]
+%3, %4 = topk(%x, k=2, dim=1, largest=false) : f32[5, 2], i64[5, 2]
+output %1
+output %2
+output %3
+output %4
+)",
+              "sort");
+}
+
+TEST(HtpRules, attention_is_products_and_a_softmax) {
+  constexpr const char* kMasks[] = {"", ", %b", ", %f"};
+  for (const char* mask : kMasks)
+    for (const char* causal : {"false", "true"})
+      for (const bool heads : {false, true})
+        expect_kept(cat(R"(
+input %q: f32[2, 4, 3, 8]
+input %k: f32[2, 2, 5, 8]
+input %v: f32[2, 2, 5, 6]
+input %b: bool[3, 5]
+input %f: f32[2, 1, 3, 5]
+%1 = sdpa(%q, %k, %v)",
+                        mask, ", causal=", causal, R"(, scale=0.5) : f32[2, 4, 3, 6]
+output %1
+)"),
+                    "sdpa", {.single_heads = heads});
+}
+
+TEST(HtpRules, a_query_without_keys_gives_zero) {
+  const auto out = run(prepared(R"(
+input %q: f32[1, 1, 2, 4]
+input %k: f32[1, 1, 3, 4]
+input %v: f32[1, 1, 3, 4]
+constant %m: bool[2, 3] = [1, 0, 1, 0, 0, 0]
+%1 = sdpa(%q, %k, %v, %m, causal=false, scale=1) : f32[1, 1, 2, 4]
+output %1
+)"));
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(out[0][i] == 0, i >= 4) << i;
+}
+
+TEST(HtpRules, recurrent_layers_are_steps) {
+  expect_kept(R"(
+input %x: f32[4, 2, 3]
+input %h: f32[2, 5]
+input %c: f32[2, 5]
+input %wi: f32[20, 3]
+input %wh: f32[20, 5]
+input %bi: f32[20]
+input %bh: f32[20]
+%1, %2, %3 = lstm(%x, %h, %c, %wi, %wh, %bi, %bh, reverse=true) : f32[4, 2, 5], f32[2, 5], f32[2, 5]
+output %1
+output %2
+output %3
+)",
+              "lstm");
+  expect_kept(R"(
+input %x: f32[4, 2, 3]
+input %h: f32[2, 5]
+input %wi: f32[15, 3]
+input %wh: f32[15, 5]
+input %bi: f32[15]
+input %bh: f32[15]
+%1, %2 = gru(%x, %h, %wi, %wh, %bi, %bh, reverse=false) : f32[4, 2, 5], f32[2, 5]
+output %1
+output %2
+)",
+              "gru");
+}
+
+}  // namespace
+}  // namespace sixfold
