@@ -61,6 +61,13 @@ struct CompileOptions {
 };
 Status compile_command(const CompileOptions& options);
 
+// sixfold doctor
+struct DoctorOptions {
+  std::string qnn_lib_dir, soc, soc_file;
+  bool json = false;
+};
+Status doctor_command(const DoctorOptions& options);
+
 // Writes the text to stdout at once, with a line end.
 void print_line(const std::string& text);
 

@@ -122,6 +122,18 @@ void add_compile(CLI::App& app, Command& chosen) {
   compile->callback([=, &chosen] { chosen = [=] { return compile_command(*options); }; });
 }
 
+void add_doctor(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<DoctorOptions>();
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "What this machine has: QNN libraries with versions, CPU, Python packages; what is missing");
+  doctor->add_option("--qnn-lib-dir", options->qnn_lib_dir, "Folder of libQnnHtp.so and libQnnSystem.so");
+  doctor->add_option("--soc", options->soc,
+                     "Chip to prepare a graph for, as a trial; SM8650 when none is named");
+  doctor->add_option("--soc-file", options->soc_file, "JSON of a chip that is not in the table");
+  doctor->add_flag("--json", options->json, "One JSON object on stdout instead of text");
+  doctor->callback([=, &chosen] { chosen = [=] { return doctor_command(*options); }; });
+}
+
 int report(const Error& error) {
   std::fprintf(stderr, "sixfold: %s\n", error.message().c_str());
   return error.code() == Code::InvalidArgument ? 2 : 1;
@@ -138,6 +150,7 @@ int run(int argc, char** argv) {
   add_show(app, chosen);
   add_ops(app, chosen);
   add_compile(app, chosen);
+  add_doctor(app, chosen);
   CLI11_PARSE(app, argc, argv);
   if (Status s = chosen(); !s.ok()) return report(s.error());
   if (std::fflush(stdout) != 0)

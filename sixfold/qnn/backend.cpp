@@ -131,7 +131,7 @@ LastDevice& last_device() {
 Result<Backend> Backend::open(Library library, uint32_t soc, abi::LogLevel level) {
   Backend out(std::move(library), soc);
   const abi::Functions& f = out.functions();
-  const QuietStdout quiet;
+  const QuietOutput quiet;
   const LogCapture log;
   const LibraryTimer timer;
   abi::Handle handle = nullptr;
@@ -147,7 +147,7 @@ Result<Backend> Backend::open(Library library, uint32_t soc, abi::LogLevel level
 }
 
 Result<DeviceHandle> Backend::make_device() const {
-  const QuietStdout quiet;
+  const QuietOutput quiet;
   const LogCapture log;
   const LibraryTimer timer;
   const abi::HtpDeviceConfig custom{0, soc_, soc_, 0};

@@ -139,7 +139,7 @@ Result<size_t> tensor_bytes(std::string_view name, DataType dtype, std::span<con
 
 Result<BinaryInfo> read_binary_info(const SystemLibrary& system, std::span<const std::byte> bytes) {
   const abi::SystemFunctions& f = system.functions();
-  const QuietStdout quiet;
+  const QuietOutput quiet;
   const LibraryTimer timer;
   SystemContext context(f);
   if (const abi::ErrorCode e = f.context_create(&context.handle_); e != 0)

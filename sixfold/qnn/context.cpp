@@ -69,7 +69,7 @@ Result<Context> Context::build(const Backend& backend, std::span<const GraphSpec
     sharing.flag = true;
     const abi::Config config{.option = 0, .custom = &sharing};
     const abi::Config* const configs[] = {&config, nullptr};
-    const QuietStdout quiet;
+    const QuietOutput quiet;
     const LogCapture log;
     const LibraryTimer timer;
     abi::Handle handle = nullptr;
@@ -94,7 +94,7 @@ Result<Context> Context::load(const Backend& backend, std::span<const std::byte>
   const abi::Functions& f = backend.functions();
   Context out;
   out.backend_ = &backend;
-  const QuietStdout quiet;
+  const QuietOutput quiet;
   const LogCapture log;
   const LibraryTimer timer;
   abi::Handle handle = nullptr;
@@ -115,7 +115,7 @@ Result<Context> Context::load(const Backend& backend, std::span<const std::byte>
 
 Result<std::vector<std::byte>> Context::binary() const {
   const abi::Functions& f = backend_->functions();
-  const QuietStdout quiet;
+  const QuietOutput quiet;
   const LogCapture log;
   const LibraryTimer timer;
   uint64_t size = 0, written = 0;

@@ -129,7 +129,7 @@ Status GraphBuilder::add_node(const OpSpec& spec) {
 }
 
 Status GraphBuilder::finalize(const Profile* profile) {
-  const QuietStdout quiet;
+  const QuietOutput quiet;
   const LogCapture log;
   const LibraryTimer timer;
   if (const abi::ErrorCode e =

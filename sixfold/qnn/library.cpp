@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 // loaded under that name serves them too.
 void load_runtimes(const fs::path& folder) {
   std::error_code none;
-  for (const fs::path& place : {folder, folder / ".." / "onnxruntime_qnn.libs"}) {
+  for (const fs::path& place :
+       {folder, folder / "onnxruntime_qnn.libs", folder / ".." / "onnxruntime_qnn.libs"}) {
     std::vector<std::string> files;
     for (fs::directory_iterator it(place, none), end; !none && it != end; it.increment(none))
       if (const std::string name = it->path().filename();
@@ -35,7 +36,7 @@ Result<void*> open_library(const fs::path& path) {
   // The run path counts from the real file, so a link works like the file itself.
   const fs::path real = fs::canonical(path, none);
   if (none) return fail(Code::NotFound, path.string(), " does not exist");
-  const QuietStdout quiet;
+  const QuietOutput quiet, quiet_errors(stderr);
   const LibraryTimer timer;
   void* handle = ::dlopen(real.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!handle) {

@@ -15,6 +15,10 @@ namespace sixfold::qnn {
 
 std::string to_text(const Version& version);  // "2.38.0"
 
+inline constexpr const char* kHowToGetLibraries =
+    "pip install onnxruntime-qnn brings Qualcomm's libraries, or name their folder with --qnn-lib-dir or "
+    "QNN_SDK_ROOT";
+
 // A folder in which libraries were looked for.
 struct Place {
   std::string folder;

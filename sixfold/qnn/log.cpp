@@ -39,14 +39,14 @@ void on_log(const char* format, uint32_t, uint64_t, va_list arguments) {
   LogSink::get().add(clean_log_line(line));
 }
 
-// How many QuietStdout live, and the real standard output meanwhile.
+// How many QuietOutput of a stream live, and where it really goes meanwhile.
 struct Redirection {
   std::mutex mutex;
   int count = 0, saved = -1;
 };
-Redirection& redirection() {
-  static auto* r = new Redirection;
-  return *r;
+Redirection& redirection(const FILE* stream) {
+  static auto* r = new Redirection[2];
+  return r[stream == stderr];
 }
 
 }  // namespace
@@ -94,24 +94,24 @@ std::string clean_log_line(std::string_view line) {
   return std::string(line);
 }
 
-QuietStdout::QuietStdout() {
-  Redirection& r = redirection();
+QuietOutput::QuietOutput(FILE* stream) : stream_(stream) {
+  Redirection& r = redirection(stream);
   const std::lock_guard lock(r.mutex);
   if (r.count++ > 0) return;
-  std::fflush(stdout);  // ours, before it would be lost
-  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  std::fflush(stream);  // ours, before it would be lost
+  const int fd = ::fileno(stream), nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nowhere < 0) return;
-  r.saved = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-  if (r.saved >= 0) ::dup2(nowhere, STDOUT_FILENO);  // closed before: stays closed
+  r.saved = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  if (r.saved >= 0) ::dup2(nowhere, fd);  // closed before: stays closed
   ::close(nowhere);
 }
 
-QuietStdout::~QuietStdout() {
-  Redirection& r = redirection();
+QuietOutput::~QuietOutput() {
+  Redirection& r = redirection(stream_);
   const std::lock_guard lock(r.mutex);
   if (--r.count > 0 || r.saved < 0) return;
-  std::fflush(stdout);  // the library's, which shares the stream
-  ::dup2(r.saved, STDOUT_FILENO);
+  std::fflush(stream_);  // the library's, which shares the stream
+  ::dup2(r.saved, ::fileno(stream_));
   ::close(r.saved);
   r.saved = -1;
 }

@@ -1,6 +1,7 @@
 // What the library says: its log, which comes through a callback without a user pointer, and what it prints.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -36,14 +37,17 @@ class LogCapture {
 // "  <E> graph prepare failed\n" -> "graph prepare failed"
 std::string clean_log_line(std::string_view line);
 
-// Standard output (fd 1) goes nowhere while one of these lives: some versions of the library print to it.
-// Nothing of ours may print meanwhile.
-class QuietStdout {
+// Standard output (or standard error) goes nowhere while one of these lives: versions of the library print at
+// finalize, and one to standard error when it is loaded. Nothing of ours may print meanwhile.
+class QuietOutput {
  public:
-  QuietStdout();
-  ~QuietStdout();
-  QuietStdout(const QuietStdout&) = delete;
-  QuietStdout& operator=(const QuietStdout&) = delete;
+  explicit QuietOutput(FILE* stream = stdout);
+  ~QuietOutput();
+  QuietOutput(const QuietOutput&) = delete;
+  QuietOutput& operator=(const QuietOutput&) = delete;
+
+ private:
+  FILE* stream_;
 };
 
 }  // namespace sixfold::qnn

@@ -1,6 +1,7 @@
 // Where Qualcomm's libraries may be.
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "sixfold/qnn/library.h"
 
@@ -26,8 +27,9 @@ bool is_there(const fs::path& path) {
 }
 
 void add(std::vector<Place>& places, const fs::path& folder, const char* why) {
+  std::error_code none;
   for (const Place& p : places)
-    if (p.folder == folder) return;
+    if (p.folder == folder || fs::equivalent(p.folder, folder, none)) return;  // lib64 may be a link to lib
   places.push_back({folder.string(), why, is_there(folder / "libQnnHtp.so")});
 }
 
@@ -64,6 +66,17 @@ fs::path python_on_path() {
   return {};
 }
 
+// pyenv puts a script of its own before every python3: which one it would start.
+fs::path pyenv_prefix(const fs::path& python) {
+  const fs::path shims = python.parent_path();
+  if (shims.filename() != "shims") return {};
+  const fs::path root = shims.parent_path();
+  std::string version = environment("PYENV_VERSION");
+  for (const fs::path& file : {fs::path(".python-version"), root / "version"})
+    if (version.empty()) std::ifstream(file) >> version;
+  return version.empty() ? fs::path() : root / "versions" / version;
+}
+
 }  // namespace
 
 std::vector<Place> library_places(const std::string& lib_dir) {
@@ -80,11 +93,15 @@ std::vector<Place> library_places(const std::string& lib_dir) {
   if (const std::string venv = environment("VIRTUAL_ENV"); !venv.empty())
     add_python(places, venv, "VIRTUAL_ENV");
   if (const fs::path python = python_on_path(); !python.empty()) {
-    // The link's own place first: a virtual environment's python3 is a link to another one.
-    add_python(places, python.parent_path().parent_path(), "python3 on PATH");
     std::error_code none;
-    if (const fs::path real = fs::canonical(python, none); !none)
-      add_python(places, real.parent_path().parent_path(), "python3 on PATH");
+    if (const fs::path prefix = pyenv_prefix(python); !prefix.empty()) {
+      add_python(places, prefix, "python3 on PATH");
+    } else {
+      // The link's own place first: a virtual environment's python3 is a link to another one.
+      add_python(places, python.parent_path().parent_path(), "python3 on PATH");
+      if (const fs::path real = fs::canonical(python, none); !none)
+        add_python(places, real.parent_path().parent_path(), "python3 on PATH");
+    }
     if (const std::string home = environment("HOME");
         !home.empty() && is_there(fs::path(home) / ".local/lib"))
       add_python(places, fs::path(home) / ".local", "python3 on PATH");
@@ -100,10 +117,7 @@ Result<std::string> find_library_folder(const std::string& lib_dir) {
     if (p.has_library) return p.folder;
     looked += cat(looked.empty() ? "" : ", ", p.folder, " (", p.why, ")");
   }
-  return fail(
-      Code::NotFound, "libQnnHtp.so is not there: looked in ", looked,
-      "; pip install onnxruntime-qnn brings Qualcomm's libraries, or name their folder with --qnn-lib-dir or "
-      "QNN_SDK_ROOT");
+  return fail(Code::NotFound, "libQnnHtp.so is not there: looked in ", looked, "; ", kHowToGetLibraries);
 }
 
 }  // namespace sixfold::qnn

@@ -89,8 +89,8 @@ TEST(QnnLog, standard_output_is_quiet_and_comes_back) {
   testing::internal::CaptureStdout();
   std::printf("before ");
   {
-    const QuietStdout quiet;
-    const QuietStdout nested;
+    const QuietOutput quiet;
+    const QuietOutput nested;
     std::printf("chatter");
     ASSERT_EQ(::write(STDOUT_FILENO, "more", 4), 4);
   }
