@@ -54,6 +54,10 @@ InferResult upsample(const InferCall& call) {
   if (call.attrs.reals("scales").size() != n)
     return invalid_model(call.op, ": ", call.attrs.reals("scales").size(), " scales, expected ", n);
   if (out.dtype == DType::boolean) return invalid_model(call.op, " of bool");
+  // Positions are numbers of 64 bits: extents of 31 bits times a step of up to 1e9 fit. 0 or less: not given.
+  for (const double s : call.attrs.reals("scales"))
+    if (!(s <= 0) && !(s >= 1e-9 && s <= 1e9))
+      return invalid_model(call.op, ": a scale of ", s, ", expected 1e-9 to 1e9");
   for (size_t i = 0; i < n; ++i) {
     if (out.dims[i + 2] == Dim(0) || size[i].value_or(1) < 1)
       return invalid_model(call.op, ": from ", out.dims, " to ", size, ", expected positive extents");
