@@ -13,7 +13,8 @@ class QnnLive : public testing::Test {
  protected:
   void SetUp() override {
 #ifdef SIXFOLD_SANITIZED
-    GTEST_SKIP() << "the vendor's library does not run under sanitizers; the fake provider's tests do";
+    GTEST_SKIP()
+        << "the vendor's library was not tried under sanitizers; the fake provider's tests run there";
 #endif
     // Tests run in the build tree; the environment of the tests is in the source tree.
     Result<std::string> folder = find_library_folder();
