@@ -258,6 +258,9 @@ TensorRef IslandLowering::make_view(ValueId value, View want) {
 }
 
 Status IslandLowering::convert(ValueId value, View from, View to, TensorRef target) {
+  // The library accepts such a Cast and fails, or falls, when it prepares the graph.
+  if (from.foreign != to.foreign && graph_.type(value).rank() > 4)
+    return unsupported("64-bit integers of more than four axes come in or go out [htp.cast.1]");
   const TensorRef source = views_.at({value, from});
   qnn::OpSpec op;
   op.in = {source};

@@ -140,6 +140,25 @@ int64_t product_of(const Shape& shape) { return numel(shape); }
 
 }  // namespace
 
+Region::Region(Htp& h, ValueId x, const Shape& places, int64_t dim) : h_(h), places_(places), parts_{x} {
+  const Shape whole = h.shape(x);
+  for (size_t i = 0; i < whole.size(); ++i)
+    if (static_cast<int64_t>(i) != dim && places[i] != whole[i]) {
+      parts_.push_back(h.slice(parts_.back(), static_cast<int64_t>(i), 0, places[i]));
+      cut_.push_back(static_cast<int64_t>(i));
+    }
+}
+
+ValueId Region::put_back(ValueId y) {
+  for (size_t i = cut_.size(); i-- > 0;)
+    y = h_.add(Op::slice_scatter, {parts_[i], y},
+               {{"dim", Dim(cut_[i])},
+                {"start", Dim(0)},
+                {"end", Dim(places_[static_cast<size_t>(cut_[i])])},
+                {"step", Dim(1)}});
+  return y;
+}
+
 ValueId from_start(Htp& h, ValueId index, int64_t extent) {
   if (const Tensor* data = h.constant_data(index)) {
     if (all_nonnegative(*data)) return index;
@@ -179,7 +198,7 @@ Match gather(Htp& h) {
   for (size_t i = 0; i < x.size(); ++i)
     if (static_cast<int64_t>(i) != dim && index[i] != x[i])
       from = h.slice(from, static_cast<int64_t>(i), 0, index[i]);
-  if (static_cast<int64_t>(x.size()) > kMaxRank) {
+  if (static_cast<int64_t>(x.size()) > max_rank(h.dtype(h.in()))) {
     const ValueId y = h.add(
         Op::gather, {h.reshape(from, around(h.dims(from), dim)), h.reshape(at, around(h.dims(at), dim))},
         {{"dim", Dim(1)}});
@@ -199,7 +218,7 @@ Match index_select(Htp& h) {
   }
   if (is_narrow(h.dtype(h.in()))) return h.computed_in(DType::i32);
   const ValueId at = from_start(h, h.in(1), x.empty() ? 1 : x[static_cast<size_t>(dim)]);
-  if (static_cast<int64_t>(x.size()) > kMaxRank) {
+  if (static_cast<int64_t>(x.size()) > max_rank(h.dtype(h.in()))) {
     const ValueId y =
         h.add(Op::index_select, {h.reshape(h.in(), around(h.dims(h.in()), dim)), at}, {{"dim", Dim(1)}});
     return h.result(h.reshape(y, h.out_type().dims));
@@ -341,7 +360,13 @@ Match scatter(Htp& h) {
   for (size_t i = 0; i < index.size(); ++i)
     if (source[i] != index[i]) src = h.slice(src, static_cast<int64_t>(i), 0, index[i]);
   if (h.attrs().text("reduce") != "none") return scatter_compared(h, at, src);
-  if (static_cast<int64_t>(x.size()) > kMaxRank) return h.unsupported("it has more than five axes");
+  if (static_cast<int64_t>(x.size()) > 4) {  // ScatterElements takes four axes
+    Region region(h, h.in(), index, dim);
+    const auto merged = [&](ValueId v) { return h.reshape(v, around(h.dims(v), dim)); };
+    const ValueId y = h.add(Op::scatter, {merged(region.part()), merged(at), merged(src)},
+                            {{"dim", Dim(1)}, {"reduce", "none"}, {"include_self", true}});
+    return h.result(region.put_back(h.reshape(y, h.dims(region.part()))));
+  }
   if (at == h.in(1) && src == h.in(2)) return no_match("the device has it");
   return h.result(h.add(Op::scatter, {h.in(), at, src}, h.attrs()));
 }

@@ -12,6 +12,20 @@ ValueId from_start(Htp& h, ValueId index, int64_t extent);
 ValueId joint_index(Htp& h, std::span<const ValueId> indices, std::span<const int64_t> extents,
                     const Shape& shape);
 
+// The part of x that an index covers, whose other axes may be shorter than x's: only it changes.
+class Region {
+ public:
+  Region(Htp& h, ValueId x, const Shape& places, int64_t dim);
+  ValueId part() const { return parts_.back(); }
+  ValueId put_back(ValueId y);  // x with y in its place
+
+ private:
+  Htp& h_;
+  Shape places_;
+  std::vector<ValueId> parts_;
+  std::vector<int64_t> cut_;
+};
+
 // scatter with a reduction that the device lacks, as comparisons of every index with every place.
 Match scatter_compared(Htp& h, ValueId index, ValueId src);
 

@@ -81,17 +81,10 @@ Match scatter_compared(Htp& h, ValueId index, ValueId src) {
   if (numel(places) * n > kMaxPairs)
     return h.unsupported(cat("it reduces ", numel(places), " values over ", n, " places"));
   if (rank > 4) return h.unsupported("it has more than four axes");
-  // Only the part of x that the index covers changes.
-  std::vector<ValueId> parts{h.in()};
-  std::vector<int64_t> cut;
-  for (int64_t i = 0; i < rank; ++i)
-    if (i != dim && places[static_cast<size_t>(i)] != whole[static_cast<size_t>(i)]) {
-      parts.push_back(h.slice(parts.back(), i, 0, places[static_cast<size_t>(i)]));
-      cut.push_back(i);
-    }
+  Region region(h, h.in(), places, dim);
   const Shape order = to_last(dim, rank);
   const auto last = [&](ValueId v) { return dim == rank - 1 ? Term(h, v) : Term(h, h.permute(v, order)); };
-  const Term x = last(parts.back()), at = last(index), value = last(src);
+  const Term x = last(region.part()), at = last(index), value = last(src);
   Dims column = at.dims();
   column.emplace_back(1);
   const Term hit = at.reshape(column).apply(Op::eq, Term(h, h.to(count_up(h, n), at.dtype())));
@@ -119,14 +112,7 @@ Match scatter_compared(Htp& h, ValueId index, ValueId src) {
     const Term both = x.apply(max ? Op::maximum : Op::minimum, best);
     y = include_self ? where(reached, both, x) : where(reached, best, x);
   }
-  ValueId out = dim == rank - 1 ? ValueId(y) : h.permute(y, order);
-  for (size_t i = cut.size(); i-- > 0;)
-    out = h.add(Op::slice_scatter, {parts[i], out},
-                {{"dim", Dim(cut[i])},
-                 {"start", Dim(0)},
-                 {"end", Dim(places[static_cast<size_t>(cut[i])])},
-                 {"step", Dim(1)}});
-  return h.result(out);
+  return h.result(region.put_back(dim == rank - 1 ? ValueId(y) : h.permute(y, order)));
 }
 
 }  // namespace sixfold::htp

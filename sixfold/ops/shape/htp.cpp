@@ -95,9 +95,11 @@ Match permute(Htp& h) {
   const Blocks b(in, dims);
   if (std::is_sorted(b.order.begin(), b.order.end()))
     return h.result(h.add(Op::reshape, {h.in()}, {{"shape", h.out_type().dims}}));
-  if (static_cast<int64_t>(in.size()) <= kMaxRank) return no_match("the device has it");
+  const int64_t most =
+      is_float(h.dtype(h.in())) ? kMaxRank : kMaxRank - 1;  // Transpose of integers takes four
+  if (static_cast<int64_t>(in.size()) <= most) return no_match("the device has it");
   ValueId y = h.in();
-  if (static_cast<int64_t>(b.order.size()) <= kMaxRank) {
+  if (static_cast<int64_t>(b.order.size()) <= most) {
     Shape order;
     for (const size_t i : b.order) order.push_back(static_cast<int64_t>(i));
     y = h.permute(h.reshape(y, to_dims(b.extents)), order);
@@ -111,11 +113,12 @@ Match permute(Htp& h) {
 Match expand(Htp& h) {
   const Shape out = static_shape(h.out_type().dims);
   Shape in = h.shape(h.in());
+  const int64_t most = max_rank(h.dtype(h.in()));
   if (!h.patch.status().ok()) return no_match("its shape is symbolic");
-  if (in.size() == out.size() && static_cast<int64_t>(out.size()) <= kMaxRank)
+  if (in.size() == out.size() && static_cast<int64_t>(out.size()) <= most)
     return no_match("the device has it");
   in.insert(in.begin(), out.size() - in.size(), 1);
-  if (static_cast<int64_t>(out.size()) <= kMaxRank)
+  if (static_cast<int64_t>(out.size()) <= most)
     return h.result(h.expand(h.reshape(h.in(), to_dims(in)), h.out_type().dims));
   Shape from, to;
   bool grew = false;
@@ -131,13 +134,13 @@ Match expand(Htp& h) {
     }
     grew = grows;
   }
-  if (static_cast<int64_t>(to.size()) > kMaxRank)
+  if (static_cast<int64_t>(to.size()) > most)
     return h.unsupported("it repeats along more than two separate axes of more than five");
   return h.result(h.reshape(h.expand(h.reshape(h.in(), to_dims(from)), to_dims(to)), h.out_type().dims));
 }
 
 Match repeat(Htp& h) {
-  if (h.rank(h.in()) <= kMaxRank) return no_match("the device has it");
+  if (h.rank(h.in()) <= max_rank(h.dtype(h.in()))) return no_match("the device has it");
   const Shape in = h.shape(h.in()), repeats = h.attrs().ints("repeats");
   if (!h.patch.status().ok()) return no_match("its shape is symbolic");
   ValueId y = h.in();
@@ -153,7 +156,7 @@ Match repeat(Htp& h) {
 
 Match slice(Htp& h) {
   if (is_narrow(h.dtype(h.in()))) return h.computed_in(DType::i32);
-  if (h.rank(h.in()) <= kMaxRank) return no_match("the device has it");
+  if (h.rank(h.in()) <= max_rank(h.dtype(h.in()))) return no_match("the device has it");
   return merged(h, h.attrs(), h.attrs().integer("dim"));
 }
 
@@ -167,13 +170,13 @@ Match concat(Htp& h) {
   if (!parts.empty() && parts.size() < h.node().inputs.size()) return h.result(h.concat(parts, dim));
   const DType d = h.dtype(h.in());
   if (is_narrow(d) && d != DType::boolean) return h.computed_in(DType::i32);
-  if (h.rank(h.in()) <= kMaxRank) return no_match("the device has it");
+  if (h.rank(h.in()) <= max_rank(h.dtype(h.in()))) return no_match("the device has it");
   return merged(h, h.attrs(), dim);
 }
 
 Match flip(Htp& h) {
   if (is_narrow(h.dtype(h.in()))) return h.computed_in(DType::i32);
-  if (h.rank(h.in()) <= kMaxRank) return no_match("the device has it");
+  if (h.rank(h.in()) <= max_rank(h.dtype(h.in()))) return no_match("the device has it");
   ValueId y = h.in();
   for (const int64_t axis : h.attrs().ints("dims")) {
     const ValueId part = h.add(Op::flip, {h.reshape(y, around(h.dims(y), axis))}, {{"dims", to_dims({1})}});
