@@ -63,6 +63,12 @@ class Grids {
   std::map<ValueId, std::vector<ValueId>> made_;
 };
 
+// Whether the model's integers have the width that the device gives such a range: 16 bits may be kept in 32.
+bool has_device_width(const Encoding& e) {
+  const int64_t range = e.quant_max - e.quant_min;
+  return size_of(e.storage) == (range <= 255 ? 1u : range <= 65535 ? 2u : 4u);
+}
+
 // Ops that put elements of operand 0 elsewhere, and compute nothing.
 bool moves_data(Op op) {
   switch (op) {
@@ -225,7 +231,7 @@ Status fold_quantization(Graph& graph) {
         graph.value(node.output()).encoding = e;
       } else if (graph.value(q).kind != ValueKind::node) {
         // Integers of the caller, when all who read them read them so.
-        bool alike = !is_leaf_output(graph, q);
+        bool alike = !is_leaf_output(graph, q) && has_device_width(e);
         for (const NodeId u : graph.value(q).users) {
           const Node& user = graph.node(u);
           const Result<Encoding> other = user.op == Op::dequantize
@@ -255,7 +261,7 @@ Status fold_quantization(Graph& graph) {
       else
         alike = false;
     }
-    if (!alike) continue;
+    if (!alike || (leaves && !has_device_width(e))) continue;
     const ValueId x = grids.on(node.input(0), e, node);
     for (const NodeId u : back) {
       graph.replace_uses(graph.node(u).output(), x);
