@@ -184,6 +184,7 @@ Forms choose_forms(const Graph& graph) {
   const auto looks = [&](const Node& user, ValueId v) {
     const size_t rank = graph.type(v).rank();
     if (rank >= 3 && is_permute_to(user, channels_last_order(rank))) return channels_last;
+    if (user.op == Op::grid_sampler && v == user.input(1)) return plain;  // positions, not pixels
     return user.op == Op::permute ? kNowhere : vertex[user.id];
   };
   for (const Value& value : graph.values()) {

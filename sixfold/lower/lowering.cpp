@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sixfold/lower/fit.h"
+
 namespace sixfold {
 
 using qnn::DataType;
@@ -374,6 +376,23 @@ TensorRef Lowering::in(size_t i) { return in_form(i, form_); }
 TensorRef Lowering::in_form(size_t i, Form form) {
   const ValueId v = node_.input(i);
   if (!v.valid() || !status().ok()) return {};
+  // In fixed point a constant that calibration left out gets an encoding that fits it.
+  const Tensor* loose = quantized_ && is_float(graph().dtype(v)) && !encoding(i) ? graph().constant(v) : nullptr;
+  if (loose) {
+    const Encoding* like = encoding(0) ? encoding(0) : out_encoding();
+    const Encoding e = fitted(*loose, like ? qnn::storage_of(fixed_type(*like)) : DType::u8);
+    Tensor data = to_contiguous(*loose);
+    const size_t full = out_type().rank();
+    if (form == Form::channels_last && data.shape.size() > 1 && full >= 3) {
+      data.shape.insert(data.shape.begin(), full - std::min(full, data.shape.size()), 1);
+      const TensorRef ref = constant(data, &e);
+      TensorSpec& t = island_.spec_.tensors[ref.index];
+      t.dims = to_extents(sixfold::in_form(to_dims(data.shape), form));
+      t.data.order = channels_last_order(data.shape.size());
+      return ref;
+    }
+    return constant(std::move(data), &e);
+  }
   // A constant of fewer axes broadcasts from the right; in another order it needs all of them.
   const Tensor* data = constant_of(graph(), v);
   const size_t rank = out_type().rank();
@@ -513,7 +532,9 @@ TensorRef Lowering::constant(Tensor data, const Encoding* e) {
   t.name = island_.unique_name(cat(island_.describe(node_.output(), {}).name, "_const"));
   t.kind = TensorKind::constant;
   t.dims = to_extents(to_dims(data.shape));
-  t.dtype = e ? fixed_type(*e) : device_type(data.dtype);
+  // A rule's own floats are of the width that the node computes with.
+  const bool half = data.dtype == DType::f32 && type().dtype == DType::f16;
+  t.dtype = e ? fixed_type(*e) : half ? DataType::f16 : device_type(data.dtype);
   if (e) {
     t.quantization = quantization_of(*e);
     t.data.grid = {e->quant_min, e->quant_max, e->axis, e->block, e->scales, e->zero_points};

@@ -1,5 +1,5 @@
 // Elementwise ops of two or three tensors on the NPU.
-#include "sixfold/lower/lowering.h"
+#include "sixfold/lower/merge_axes.h"
 
 namespace sixfold::lower {
 namespace {
@@ -46,6 +46,22 @@ const char* type_of(Op op) {
   }
 }
 
+bool takes_four_axes(Op op) {
+  switch (op) {
+    case Op::minimum:
+    case Op::maximum:
+    case Op::bitwise_and:
+    case Op::bitwise_or:
+    case Op::bitwise_xor:
+    case Op::logical_and:
+    case Op::logical_or:
+    case Op::logical_xor:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 void binary(Lowering& l) {
@@ -53,6 +69,7 @@ void binary(Lowering& l) {
   if (!type) return none(l);
   if (l.op() == Op::div && l.attrs().text("rounding") == "floor")
     return l.refuse("a division that rounds down is written as a division and a floor");
+  if (takes_four_axes(l.op()) && l.out_type().rank() > 4) return add_merged(l, type, {l.in(0), l.in(1)});
   l.add_simple(type);
 }
 

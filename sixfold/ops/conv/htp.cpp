@@ -24,6 +24,21 @@ Tensor stuffed(const Tensor& weight, const Shape& dilation) {
   return out;
 }
 
+// The transposed filter [C, O / groups, ...] as one of a single group: [C, O, ...], zeros between groups.
+Tensor ungrouped(const Tensor& weight, int64_t groups) {
+  const Tensor w = to_contiguous(weight);
+  Shape shape = w.shape;
+  shape[1] *= groups;
+  std::byte* bytes = nullptr;
+  Tensor out = Tensor::allocate(w.dtype, shape, &bytes);
+  const auto part = static_cast<size_t>(w.count() / w.shape[0]) * size_of(w.dtype);
+  for (int64_t c = 0; c < w.shape[0]; ++c) {
+    const auto at = static_cast<size_t>(c), group = static_cast<size_t>(c / (w.shape[0] / groups));
+    std::memcpy(bytes + (at * static_cast<size_t>(groups) + group) * part, w.data + at * part, part);
+  }
+  return out;
+}
+
 }  // namespace
 
 Match convolution(Htp& h) {
@@ -31,14 +46,29 @@ Match convolution(Htp& h) {
   const Shape dilation = a.ints("dilation");
   bool dilated = false;
   for (const int64_t d : dilation) dilated = dilated || d != 1;
-  if (a.flag("transposed") && dilated) {
+  if (dilated && (a.flag("transposed") || dilation.size() == 3)) {
     const Tensor* w = h.constant_data(h.in(1));
-    if (!w) return h.unsupported("the device has no dilation in a transposed convolution");
+    if (!w) return h.unsupported("the device has no dilation in a transposed convolution or in a volume");
     std::vector<ValueId> inputs = h.node().inputs;
     inputs[1] = h.patch.constant(stuffed(*w, dilation));
     Attrs attrs = a;
     attrs.set("dilation", to_dims(Shape(dilation.size(), 1)));
     return h.result(h.add(Op::convolution, std::move(inputs), std::move(attrs)));
+  }
+  // What the library computes wrongly (lower.cpp).
+  const int64_t groups = a.integer("groups");
+  if (const Tensor* w = h.constant_data(h.in(1)); w && a.flag("transposed") && groups > 1) {
+    const Shape padding = a.ints("padding"), extra = a.ints("output_padding");
+    bool beyond = false;
+    for (size_t i = 0; i < padding.size(); ++i) beyond = beyond || extra[i] > padding[i];
+    const bool depthwise = groups == w->shape[0] && w->shape[1] == 1;
+    if (padding.size() == 3 || (depthwise && beyond)) {
+      std::vector<ValueId> inputs = h.node().inputs;
+      inputs[1] = h.patch.constant(ungrouped(*w, groups));
+      Attrs attrs = a;
+      attrs.set("groups", Dim(1));
+      return h.result(h.add(Op::convolution, std::move(inputs), std::move(attrs)));
+    }
   }
   return no_match("the device has it");
 }

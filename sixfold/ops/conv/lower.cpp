@@ -27,7 +27,7 @@ void convolution(Lowering& l) {
   const size_t n = x_shape.size() - 2;
   const bool line = n == 1, transposed = a.flag("transposed");
   const auto groups = static_cast<uint32_t>(a.integer("groups"));
-  const int64_t channels = x_shape[1];
+  const auto channels = static_cast<uint32_t>(x_shape[1]);
   // Of a filter in blocks only the first tap gets its scales; the rest changes from run to run.
   if (const Encoding* e = l.encoding(1);
       l.quantized() && e && e->block > 0 && numel(w_shape) != w_shape[0] * w_shape[1])
@@ -50,10 +50,21 @@ void convolution(Lowering& l) {
 
   std::vector<uint32_t> pads;
   const auto before = numbers(a, "padding", line, 0), after = numbers(a, "padding_end", line, 0);
+  // Output padding is what is cut off less at the end. As a parameter it is right in all but one place.
+  auto extra = transposed ? numbers(a, "output_padding", line, 0) : std::vector<uint32_t>{};
+  const bool single = w_shape[1] == 1 && groups == channels;
   for (size_t i = 0; i < before.size(); ++i) {
     pads.push_back(before[i]);
     pads.push_back(transposed ? before[i] : after[i]);
+    if (!transposed || extra[i] == 0 || !single || groups == 1) continue;
+    if (extra[i] > before[i])
+      return l.refuse(cat("the library computes an output padding of ", extra[i], " wrongly with a padding of ",
+                          before[i], " and a filter for each channel  [htp.conv.1]"));
+    pads.back() -= extra[i];
+    extra[i] = 0;
   }
+  if (transposed && n == 3 && groups > 1)
+    return l.refuse("the library computes groups of a transposed volume wrongly  [htp.conv.2]");
   const auto axes = static_cast<uint32_t>(before.size());
   std::vector<Param> params = {words("stride", numbers(a, "stride", line, 1)),
                                words("pad_amount", {axes, 2}, std::move(pads))};
@@ -62,13 +73,13 @@ void convolution(Lowering& l) {
     for (const int64_t d : a.ints("dilation"))
       if (d != 1) return l.refuse("the device has no dilation in a transposed convolution");
     type = n == 3 ? "TransposeConv3d" : "TransposeConv2d";
-    params.push_back(words("output_padding", numbers(a, "output_padding", line, 0)));
+    params.push_back(words("output_padding", std::move(extra)));
   } else {
     type = n == 3 ? "Conv3d" : "Conv2d";
     params.push_back(words("dilation", numbers(a, "dilation", line, 1)));
   }
   // One filter for each channel has an op of its own. Up to two groups it is slower than the other.
-  const bool depthwise = !transposed && n < 3 && w_shape[1] == 1 && groups > 2 && groups == channels;
+  const bool depthwise = !transposed && n < 3 && single && groups > 2;
   if (depthwise)
     type = "DepthWiseConv2d";
   else

@@ -3,7 +3,8 @@
 
 namespace sixfold::htp {
 
-// Both operands get the same rank.
+// Both operands get the same rank. More than two batch axes are one, which both have in full: the library
+// crashes on broadcasts among five axes.
 Match matmul(Htp& h) {
   const ValueId a = h.in(0), b = h.in(1);
   if (!is_float(h.dtype(a))) return h.unsupported("the device has products of floats only");
@@ -13,6 +14,18 @@ Match matmul(Htp& h) {
     d.insert(d.begin(), static_cast<size_t>(rank) - d.size(), Dim(1));
     return h.reshape(v, std::move(d));
   };
+  if (rank > 4) {
+    const Dims& out = h.out_type().dims;
+    Dim batch(1);
+    for (size_t i = 0; i + 2 < out.size(); ++i) batch = batch * out[i];
+    const auto merged = [&](ValueId v) {
+      v = widened(v);
+      Dims d = h.dims(v);
+      for (size_t i = 0; i + 2 < d.size(); ++i) d[i] = out[i];
+      return h.reshape(h.expand(v, d), {batch, d[d.size() - 2], d[d.size() - 1]});
+    };
+    return h.result(h.reshape(h.add(Op::matmul, {merged(a), merged(b)}), out));
+  }
   if (h.rank(a) == h.rank(b)) return no_match("the device has it");
   return h.result(h.add(Op::matmul, {widened(a), widened(b)}));
 }

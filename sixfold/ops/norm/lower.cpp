@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "sixfold/lower/fit.h"
-#include "sixfold/lower/lowering.h"
+#include "sixfold/lower/merge_axes.h"
 
 namespace sixfold::lower {
 namespace {
@@ -48,7 +48,15 @@ void softmax(Lowering& l) {
   if (axis + 1 != static_cast<int64_t>(l.rank()))
     return l.refuse(cat("the device has it along the last axis only, not ", axis, " of ", l.rank(),
                         "  [htp.softmax.1]"));
-  l.add_simple(l.op() == Op::softmax ? "Softmax" : "LogSoftmax", {{"axis", static_cast<uint32_t>(axis)}});
+  if (l.op() == Op::softmax) return l.add_simple("Softmax", {{"axis", static_cast<uint32_t>(axis)}});
+  if (l.rank() <= 4) return l.add_simple("LogSoftmax", {{"axis", static_cast<uint32_t>(axis)}});
+  const TensorRef x = l.in(), y = l.out();
+  if (!l.status().ok()) return;
+  std::vector<uint32_t> rows = around_axis(l.spec(x).dims, static_cast<size_t>(axis));
+  rows.pop_back();
+  const TensorRef part = l.temp(rows, y);
+  l.add("LogSoftmax", {l.reshape(x, rows)}, {part}, {{"axis", uint32_t{1}}});
+  l.add("Reshape", {part}, {y});
 }
 
 // Over the last axis: several trailing ones are one first.
@@ -60,6 +68,10 @@ void layer_norm(Lowering& l) {
   for (size_t i = shape.size() - axes; i < shape.size(); ++i) count *= shape[i];
   std::vector<uint32_t> dims(shape.begin(), shape.end() - static_cast<int64_t>(axes));
   dims.push_back(static_cast<uint32_t>(count));
+  if (dims.size() > 4) {  // rows are all alike
+    dims = around_axis(dims, dims.size() - 1);
+    dims.pop_back();
+  }
   const TensorRef x = l.in(), y = l.out();
   const TensorRef gamma = parameter(l, 1, count, 1, /*adds=*/false);
   // RmsNorm asks for an offset too.
@@ -68,7 +80,7 @@ void layer_norm(Lowering& l) {
   const std::vector<Param> params = {{"epsilon", static_cast<float>(l.attrs().real("eps"))},
                                      words("axes", {last})};
   const char* type = rms ? "RmsNorm" : "LayerNorm";
-  if (axes == 1) return l.add(type, {x, gamma, beta}, {y}, params);
+  if (axes == 1 && dims.size() == shape.size()) return l.add(type, {x, gamma, beta}, {y}, params);
   const TensorRef part = l.temp(dims, y);
   l.add(type, {l.reshape(x, dims), gamma, beta}, {part}, params);
   l.add("Reshape", {part}, {y});

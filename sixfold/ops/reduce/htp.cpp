@@ -67,6 +67,7 @@ Match arg_reduce(Htp& h) {
   const Term x = h.term();
   if (x.rank() == 0) return h.result(h.patch.scalar(int64_t{0}, DType::i64));
   if (x.dtype() == DType::boolean) return h.result(x.to(DType::f32).apply(h.op(), h.attrs()));
+  if (h.op() == Op::argmin && is_integer(x.dtype())) return h.result((-x).apply(Op::argmax, h.attrs()));
   return no_match("the device has it");
 }
 

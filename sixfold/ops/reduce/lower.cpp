@@ -1,7 +1,7 @@
 // Reductions on the NPU.
 #include <algorithm>
 
-#include "sixfold/lower/lowering.h"
+#include "sixfold/lower/merge_axes.h"
 
 namespace sixfold::lower {
 namespace {
@@ -29,6 +29,21 @@ void reduce(Lowering& l) {
   std::vector<uint32_t> axes;
   for (const int64_t d : l.attrs().ints("dims")) axes.push_back(static_cast<uint32_t>(l.axis(d)));
   std::sort(axes.begin(), axes.end());
+  // The largest and the smallest of more than four axes: axis by axis, as the middle one of three.
+  if (l.rank() > 4 && (l.op() == Op::amax || l.op() == Op::amin)) {
+    TensorRef x = l.in();
+    const TensorRef y = l.out();
+    if (!l.status().ok()) return;
+    std::vector<uint32_t> dims = l.spec(x).dims;
+    for (const uint32_t axis : axes) {
+      const std::vector<uint32_t> three = around_axis(dims, axis);
+      const TensorRef part = l.temp({three[0], 1, three[2]}, y);
+      l.add(type, {l.reshape(x, three)}, {part}, {words("axes", {1}), {"keep_dims", true}});
+      x = part;
+      dims[axis] = 1;
+    }
+    return l.add("Reshape", {x}, {y});
+  }
   // A result of no axes is [1] to the device, which counts them: reduce to all ones, then name it [1].
   const bool to_number = l.out_type().rank() == 0;
   const bool keep = l.attrs().flag("keepdim") && !to_number;
@@ -43,6 +58,14 @@ void reduce(Lowering& l) {
 void arg_reduce(Lowering& l) {
   const char* type = l.op() == Op::argmax ? "Argmax" : "Argmin";
   const auto axis = static_cast<uint32_t>(l.axis(l.attrs().integer("dim")));
+  if (l.rank() > 4) {
+    const TensorRef x = l.in(), y = l.out();
+    if (!l.status().ok()) return;
+    const std::vector<uint32_t> three = around_axis(l.spec(x).dims, axis);
+    const TensorRef part = l.temp({three[0], 1, three[2]}, y);
+    l.add(type, {l.reshape(x, three)}, {part}, {{"axis", uint32_t{1}}, {"keep_dims", true}});
+    return l.add("Reshape", {part}, {y});
+  }
   if (l.out_type().rank() > 0)
     return l.add(type, {l.in()}, {l.out()}, {{"axis", axis}, {"keep_dims", l.attrs().flag("keepdim")}});
   const TensorRef y = l.out();
@@ -52,9 +75,17 @@ void arg_reduce(Lowering& l) {
 }
 
 void cumsum(Lowering& l) {
-  l.add_simple("CumulativeSum", {{"axis", static_cast<uint32_t>(l.axis(l.attrs().integer("dim")))},
-                                 {"exclusive", false},
-                                 {"reverse", false}});
+  const auto axis = static_cast<uint32_t>(l.axis(l.attrs().integer("dim")));
+  const auto params = [](uint32_t a) {
+    return std::vector<Param>{{"axis", a}, {"exclusive", false}, {"reverse", false}};
+  };
+  if (l.rank() <= 4) return l.add_simple("CumulativeSum", params(axis));
+  const TensorRef x = l.in(), y = l.out();
+  if (!l.status().ok()) return;
+  const std::vector<uint32_t> three = around_axis(l.spec(x).dims, axis);
+  const TensorRef part = l.temp(three, y);
+  l.add("CumulativeSum", {l.reshape(x, three)}, {part}, params(1));
+  l.add("Reshape", {part}, {y});
 }
 
 }  // namespace sixfold::lower

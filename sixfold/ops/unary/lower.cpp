@@ -12,27 +12,28 @@ struct UnaryRow {
   Op op;
   const char* type;
   int operation;  // -1: none
+  bool five = false;  // takes five axes
 };
 constexpr UnaryRow kUnary[] = {
-    {Op::abs, "ElementWiseAbs", 0},
+    {Op::abs, "ElementWiseAbs", 0, true},
     {Op::asin, "ElementWiseAsin", 1},
     {Op::atan, "ElementWiseAtan", 2},
     {Op::ceil, "ElementWiseCeil", 3},
     {Op::cos, "ElementWiseCos", 4},
-    {Op::exp, "ElementWiseExp", 5},
+    {Op::exp, "ElementWiseExp", 5, true},
     {Op::floor, "ElementWiseFloor", 6},
     {Op::log, "ElementWiseLog", 7},
     {Op::neg, "ElementWiseNeg", 8},
     {Op::logical_not, "ElementWiseNot", 9},
     {Op::reciprocal, nullptr, 10},
     {Op::round, "ElementWiseRound", 11},
-    {Op::rsqrt, "ElementWiseRsqrt", 12},
+    {Op::rsqrt, "ElementWiseRsqrt", 12, true},
     {Op::sign, "ElementWiseSign", 13},
     {Op::sin, "ElementWiseSin", 14},
     {Op::sqrt, "ElementWiseSquareRoot", 15},
     {Op::tanh, "Tanh", -1},
-    {Op::sigmoid, "Sigmoid", -1},
-    {Op::relu, "Relu", -1},
+    {Op::sigmoid, "Sigmoid", -1, true},
+    {Op::relu, "Relu", -1, true},
     {Op::hardswish, "HardSwish", -1},
     {Op::isnan, "IsNan", -1},
 };
@@ -51,27 +52,43 @@ TensorRef truncated(Lowering& l, TensorRef x) {
 // Of ElementWiseNeuron.
 constexpr uint32_t kHardSigmoid = 2;
 
+// Four axes are enough for all, and all that most of the device's ops take: the first two become one.
+void add_unary(Lowering& l, const char* type, std::vector<Param> params = {}, bool five = false) {
+  const bool tests = l.op() == Op::isinf || l.op() == Op::isnan;
+  const TensorRef x = tests ? l.in_float() : l.in(), y = l.out();
+  if (!l.status().ok()) return;
+  if (l.rank() != 5 || five) return l.add(type, {x}, {y}, std::move(params));
+  std::vector<uint32_t> dims = l.spec(x).dims;
+  dims[1] *= dims[0];
+  dims.erase(dims.begin());
+  const TensorRef part = l.temp(dims, y);
+  l.add(type, {l.reshape(x, dims)}, {part}, std::move(params));
+  l.add("Reshape", {part}, {y});
+}
+
 }  // namespace
 
 void unary(Lowering& l) {
+  if (l.op() == Op::isinf && l.rank() > 4)
+    return l.refuse("the device accepts five axes and fails on them  [htp.isinf.1]");
   if (l.op() == Op::isinf)
-    return l.add("IsInf", {l.in_float()}, {l.out()}, {{"detect_negative", true}, {"detect_positive", true}});
-  if (l.op() == Op::isnan) return l.add("IsNan", {l.in_float()}, {l.out()});
+    return add_unary(l, "IsInf", {{"detect_negative", true}, {"detect_positive", true}});
+  if (l.op() == Op::isnan) return add_unary(l, "IsNan");
   if (l.op() == Op::hardsigmoid)
-    return l.add_simple("ElementWiseNeuron",
-                        {{"operation", kHardSigmoid}, {"alpha", 1.0f / 6}, {"beta", 0.5f}});
+    return add_unary(l, "ElementWiseNeuron",
+                     {{"operation", kHardSigmoid}, {"alpha", 1.0f / 6}, {"beta", 0.5f}});
   for (const UnaryRow& row : kUnary) {
     if (row.op != l.op()) continue;
     const bool is_sq8 = l.quantized() && fixed_type(*l.encoding(0)) == qnn::DataType::sfixed8;
-    if (row.type && !(is_sq8 && row.op == Op::neg)) return l.add_simple(row.type);
-    return l.add_simple("ElementWiseUnary", {{"operation", static_cast<uint32_t>(row.operation)}});
+    if (row.type && !(is_sq8 && row.op == Op::neg)) return add_unary(l, row.type, {}, row.five);
+    return add_unary(l, "ElementWiseUnary", {{"operation", static_cast<uint32_t>(row.operation)}});
   }
   none(l);
 }
 
 void gelu(Lowering& l) { l.add_simple("Gelu"); }
 
-void elu(Lowering& l) { l.add_simple("Elu", {{"alpha", static_cast<float>(l.attrs().real("alpha"))}}); }
+void elu(Lowering& l) { add_unary(l, "Elu", {{"alpha", static_cast<float>(l.attrs().real("alpha"))}}); }
 
 // The slope is a tensor of one number; in fixed point the largest (or smallest) of its own grid.
 void leaky_relu(Lowering& l) {

@@ -1,0 +1,22 @@
+// Fewer axes for an elementwise op: neighbours that every operand has in full, or broadcasts, become one.
+// Many ops of the device take four axes.
+#pragma once
+
+#include "sixfold/lower/lowering.h"
+
+namespace sixfold {
+
+struct MergedAxes {
+  std::vector<std::vector<uint32_t>> operands;
+  std::vector<uint32_t> result;
+};
+// Operands broadcast to result from the right.
+MergedAxes merge_axes(const std::vector<std::vector<uint32_t>>& operands, const std::vector<uint32_t>& result);
+
+// out(0) = type(operands), all with axes merged.
+void add_merged(Lowering& l, const char* type, std::vector<TensorRef> operands, std::vector<Param> params = {});
+
+// The extents before an axis, of it, and after it.
+std::vector<uint32_t> around_axis(const std::vector<uint32_t>& dims, size_t axis);
+
+}  // namespace sixfold
