@@ -377,7 +377,8 @@ TensorRef Lowering::in_form(size_t i, Form form) {
   const ValueId v = node_.input(i);
   if (!v.valid() || !status().ok()) return {};
   // In fixed point a constant that calibration left out gets an encoding that fits it.
-  const Tensor* loose = quantized_ && is_float(graph().dtype(v)) && !encoding(i) ? graph().constant(v) : nullptr;
+  const Tensor* loose =
+      quantized_ && is_float(graph().dtype(v)) && !encoding(i) ? graph().constant(v) : nullptr;
   if (loose) {
     const Encoding* like = encoding(0) ? encoding(0) : out_encoding();
     const Encoding e = fitted(*loose, like ? qnn::storage_of(fixed_type(*like)) : DType::u8);
@@ -520,9 +521,14 @@ TensorRef Lowering::bias(size_t i, size_t x, size_t w) {
   t.kind = TensorKind::constant;
   t.dtype = DataType::sfixed32;
   t.dims = {static_cast<uint32_t>(channels)};
-  t.quantization = quantization_of(e);
   t.data = {.source = own && !is_float(data->dtype) ? reals_of(*data, *own) : *data, .dtype = DType::i32};
   t.data.grid = {e.quant_min, e.quant_max, e.axis, 0, e.scales, e.zero_points};
+  // Groups of a transposed convolution share their scales, and the device asks for as many as the weight has.
+  if (e.axis >= 0 && ew->block == 0 && ew->scales.size() < e.scales.size()) {
+    e.scales.resize(ew->scales.size());
+    e.zero_points.resize(ew->scales.size());
+  }
+  t.quantization = quantization_of(e);
   return island_.spec().add(std::move(t));
 }
 

@@ -2,7 +2,8 @@
 
 namespace sixfold {
 
-MergedAxes merge_axes(const std::vector<std::vector<uint32_t>>& operands, const std::vector<uint32_t>& result) {
+MergedAxes merge_axes(const std::vector<std::vector<uint32_t>>& operands,
+                      const std::vector<uint32_t>& result) {
   MergedAxes out;
   out.operands.resize(operands.size());
   std::vector<bool> last;  // which operands have the axis before in full

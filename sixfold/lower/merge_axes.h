@@ -11,10 +11,12 @@ struct MergedAxes {
   std::vector<uint32_t> result;
 };
 // Operands broadcast to result from the right.
-MergedAxes merge_axes(const std::vector<std::vector<uint32_t>>& operands, const std::vector<uint32_t>& result);
+MergedAxes merge_axes(const std::vector<std::vector<uint32_t>>& operands,
+                      const std::vector<uint32_t>& result);
 
 // out(0) = type(operands), all with axes merged.
-void add_merged(Lowering& l, const char* type, std::vector<TensorRef> operands, std::vector<Param> params = {});
+void add_merged(Lowering& l, const char* type, std::vector<TensorRef> operands,
+                std::vector<Param> params = {});
 
 // The extents before an axis, of it, and after it.
 std::vector<uint32_t> around_axis(const std::vector<uint32_t>& dims, size_t axis);

@@ -42,10 +42,11 @@ std::vector<ValueId> Patch::add_call(std::string target, std::vector<ValueId> in
   return out;
 }
 
-ValueId Patch::constant(Tensor data) {
+ValueId Patch::constant(Tensor data, std::optional<Encoding> encoding) {
   const ValueId id = new_value(Type{data.dtype, to_dims(data.shape)});
   values_.back().constant = std::move(data);
   values_.back().is_constant = true;
+  values_.back().encoding = std::move(encoding);
   return id;
 }
 

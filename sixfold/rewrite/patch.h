@@ -32,7 +32,7 @@ class Patch {
   std::vector<ValueId> add_call(std::string target, std::vector<ValueId> inputs, Attrs attrs,
                                 const std::vector<Type>& types);
 
-  ValueId constant(Tensor data);
+  ValueId constant(Tensor data, std::optional<Encoding> encoding = {});
   ValueId scalar(double value, DType dtype) { return constant(Tensor::scalar(value, dtype)); }
   ValueId scalar(int64_t value, DType dtype) { return constant(Tensor::scalar(value, dtype)); }
 
@@ -57,6 +57,7 @@ class Patch {
     Type type;
     Tensor constant;  // when it is a constant
     bool is_constant = false;
+    std::optional<Encoding> encoding;
   };
   struct NewNode {
     Op op;

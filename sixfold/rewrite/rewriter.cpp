@@ -31,7 +31,10 @@ Status Rewriter::apply_patch(Patch& patch, NodeId anchor, std::string_view rule)
     return id.valid() && id.index >= base ? real[id.index - base] : id;
   };
   for (size_t i = 0; i < patch.values_.size(); ++i)
-    if (patch.values_[i].is_constant) real[i] = graph_.add_constant("", std::move(patch.values_[i].constant));
+    if (patch.values_[i].is_constant) {
+      real[i] = graph_.add_constant("", std::move(patch.values_[i].constant));
+      graph_.value(real[i]).encoding = std::move(patch.values_[i].encoding);
+    }
   for (Patch::NewNode& n : patch.nodes_) {
     for (ValueId& in : n.inputs) in = resolve(in);
     std::vector<Type> types;

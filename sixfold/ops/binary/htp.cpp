@@ -1,8 +1,8 @@
 // Elementwise ops of two or three tensors as others that the NPU has. Operands that are computed get the
 // result's rank, so that an axis is the same axis in all of them.
-#include <cmath>
-
 #include "sixfold/rewrite/htp.h"
+
+#include <cmath>
 
 namespace sixfold::htp {
 namespace {
@@ -71,8 +71,7 @@ Match div(Htp& h) {
   const Term a = h.term(0), b = h.term(1);
   const std::string& rounding = h.attrs().text("rounding");
   if (rounding == "none") return full_rank(h);
-  if (is_float(a.dtype()))
-    return h.result((a / b).apply(rounding == "floor" ? Op::floor : Op::trunc));
+  if (is_float(a.dtype())) return h.result((a / b).apply(rounding == "floor" ? Op::floor : Op::trunc));
   // The device's division of integers drops the fraction.
   if (rounding == "trunc") return full_rank(h);
   const Term q = a.apply(Op::div, b, {{"rounding", "trunc"}}), zero = a.number(0);
@@ -103,7 +102,8 @@ Match binary_formula(Htp& h) {
     case Op::atan2: {
       // Bounded, since the device's arc tangent of an infinity is wrong.
       const Term slope = clamped(a / b, -30000.0, 30000.0).apply(Op::atan);
-      const Term turned = slope + sixfold::where(a.apply(Op::lt, a.number(0)), a.number(-M_PI), a.number(M_PI));
+      const Term turned =
+          slope + sixfold::where(a.apply(Op::lt, a.number(0)), a.number(-M_PI), a.number(M_PI));
       const Term upright = a.apply(Op::sign) * M_PI_2;
       return h.result(sixfold::where(b.apply(Op::gt, b.number(0)), slope,
                                      sixfold::where(b.apply(Op::lt, b.number(0)), turned, upright)));

@@ -1,7 +1,7 @@
 // Convolutions as those that the NPU has.
-#include <cstring>
-
 #include "sixfold/rewrite/htp.h"
+
+#include <cstring>
 
 namespace sixfold::htp {
 namespace {
@@ -50,7 +50,7 @@ Match convolution(Htp& h) {
     const Tensor* w = h.constant_data(h.in(1));
     if (!w) return h.unsupported("the device has no dilation in a transposed convolution or in a volume");
     std::vector<ValueId> inputs = h.node().inputs;
-    inputs[1] = h.patch.constant(stuffed(*w, dilation));
+    inputs[1] = h.patch.constant(stuffed(*w, dilation), h.graph.value(h.in(1)).encoding);
     Attrs attrs = a;
     attrs.set("dilation", to_dims(Shape(dilation.size(), 1)));
     return h.result(h.add(Op::convolution, std::move(inputs), std::move(attrs)));
@@ -62,9 +62,18 @@ Match convolution(Htp& h) {
     bool beyond = false;
     for (size_t i = 0; i < padding.size(); ++i) beyond = beyond || extra[i] > padding[i];
     const bool depthwise = groups == w->shape[0] && w->shape[1] == 1;
-    if (padding.size() == 3 || (depthwise && beyond)) {
+    const auto& scales = h.graph.value(h.in(1)).encoding;
+    const bool shared_scales = scales && scales->axis >= 0;
+    if (padding.size() == 3 || (depthwise && beyond) || shared_scales) {
       std::vector<ValueId> inputs = h.node().inputs;
-      inputs[1] = h.patch.constant(ungrouped(*w, groups));
+      std::optional<Encoding> e = h.graph.value(h.in(1)).encoding;
+      if (e && e->block > 0) return h.unsupported("groups of a transposed convolution with block scales");
+      for (int64_t g = 1; e && e->axis == 1 && g < groups; ++g)  // every group has the same
+        for (int64_t i = 0; i < w->shape[1]; ++i) {
+          e->scales.push_back(e->scales[static_cast<size_t>(i)]);
+          e->zero_points.push_back(e->zero_points[static_cast<size_t>(i)]);
+        }
+      inputs[1] = h.patch.constant(ungrouped(*w, groups), std::move(e));
       Attrs attrs = a;
       attrs.set("groups", Dim(1));
       return h.result(h.add(Op::convolution, std::move(inputs), std::move(attrs)));

@@ -58,11 +58,14 @@ void convolution(Lowering& l) {
     pads.push_back(transposed ? before[i] : after[i]);
     if (!transposed || extra[i] == 0 || !single || groups == 1) continue;
     if (extra[i] > before[i])
-      return l.refuse(cat("the library computes an output padding of ", extra[i], " wrongly with a padding of ",
-                          before[i], " and a filter for each channel  [htp.conv.1]"));
+      return l.refuse(cat("the library computes an output padding of ", extra[i],
+                          " wrongly with a padding of ", before[i],
+                          " and a filter for each channel  [htp.conv.1]"));
     pads.back() -= extra[i];
     extra[i] = 0;
   }
+  if (transposed && groups > 1 && l.quantized() && l.encoding(1) && l.encoding(1)->axis >= 0)
+    return l.refuse("the library computes groups that share scales wrongly  [htp.conv.4]");
   if (transposed && n == 3 && groups > 1)
     return l.refuse("the library computes groups of a transposed volume wrongly  [htp.conv.2]");
   const auto axes = static_cast<uint32_t>(before.size());

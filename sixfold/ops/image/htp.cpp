@@ -1,8 +1,9 @@
 // Images as ops that the NPU has.
+#include "sixfold/rewrite/htp.h"
+
 #include <cmath>
 
 #include "sixfold/execute/evaluate.h"
-#include "sixfold/rewrite/htp.h"
 
 namespace sixfold::htp {
 namespace {
@@ -78,7 +79,8 @@ Match pixel_shuffle(Htp& h) {
   const Dims d = h.dims(x);
   Dim batch(1);
   for (size_t i = 0; i + 3 < d.size(); ++i) batch = batch * d[i];
-  const ValueId y = h.add(h.op(), {h.reshape(x, {batch, d[d.size() - 3], d[d.size() - 2], d[d.size() - 1]})}, h.attrs());
+  const ValueId y =
+      h.add(h.op(), {h.reshape(x, {batch, d[d.size() - 3], d[d.size() - 2], d[d.size() - 1]})}, h.attrs());
   return h.result(h.reshape(y, h.out_type().dims));
 }
 
@@ -118,12 +120,14 @@ Match col2im(Htp& h) {
   for (size_t i = 0; i < 2; ++i)
     steps.push_back((size[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1);
   const bool tiles = stride == kernel && dilation == Shape{1, 1};
-  if (tiles && steps[0] * kernel[0] == size[0] + 2 * padding[0] && steps[1] * kernel[1] == size[1] + 2 * padding[1]) {
+  if (tiles && steps[0] * kernel[0] == size[0] + 2 * padding[0] &&
+      steps[1] * kernel[1] == size[1] + 2 * padding[1]) {
     // Windows side by side: rows and columns of each change places with the windows'.
     ValueId y = h.reshape(x, to_dims({in[0] * channels, kernel[0], kernel[1], steps[0] * steps[1]}));
-    y = h.reshape(h.permute(h.reshape(y, to_dims({in[0] * channels * kernel[0], kernel[1], steps[0], steps[1]})),
-                            {0, 2, 3, 1}),
-                  to_dims({in[0] * channels, kernel[0], steps[0], steps[1] * kernel[1]}));
+    y = h.reshape(
+        h.permute(h.reshape(y, to_dims({in[0] * channels * kernel[0], kernel[1], steps[0], steps[1]})),
+                  {0, 2, 3, 1}),
+        to_dims({in[0] * channels, kernel[0], steps[0], steps[1] * kernel[1]}));
     y = h.reshape(h.permute(y, {0, 2, 1, 3}),
                   to_dims({in[0], channels, size[0] + 2 * padding[0], size[1] + 2 * padding[1]}));
     y = h.slice(y, 2, padding[0], padding[0] + size[0]);
@@ -142,7 +146,10 @@ Match col2im(Htp& h) {
       const size_t cell = axis == 1 ? 3 : 2;
       after[cell] = stride[axis] - 1;
       v = h.add(Op::pad, {h.reshape(v, to_dims(split))},
-                {{"before", to_dims(Shape(4, 0))}, {"after", to_dims(after)}, {"mode", "constant"}, {"value", 0.0}});
+                {{"before", to_dims(Shape(4, 0))},
+                 {"after", to_dims(after)},
+                 {"mode", "constant"},
+                 {"value", 0.0}});
       return h.reshape(v, to_dims(axis == 1 ? Shape{s[0], s[1], s[2] * stride[1], 1}
                                             : Shape{s[0], s[1] * stride[0], s[2], 1}));
     };

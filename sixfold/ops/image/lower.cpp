@@ -51,8 +51,9 @@ void grid_sampler(Lowering& l) {
   l.add("GridSample", {l.in(0), l.in_form(1, Form::plain)}, {l.out()},
         {{"align_corners", l.attrs().flag("align_corners")},
          {"mode", mode == "nearest" ? uint32_t{1} : uint32_t{0}},
-         {"padding_mode",
-          padding == "zeros" ? uint32_t{0} : padding == "border" ? uint32_t{1} : uint32_t{2}}});
+         {"padding_mode", padding == "zeros"    ? uint32_t{0}
+                          : padding == "border" ? uint32_t{1}
+                                                : uint32_t{2}}});
 }
 
 // Channels are in torch's order: column, row, depth.

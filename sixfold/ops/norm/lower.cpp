@@ -14,12 +14,14 @@ Tensor filled(int64_t count, double value) {
   return t;
 }
 
-// What a normalized value is multiplied with: floats, or integers as wide as the activations.
+// What a normalized value is multiplied with: floats, or integers as wide as the activations. Wide ones are
+// symmetric.
 TensorRef gain(Lowering& l, const Tensor& data) {
   if (!l.quantized()) return l.constant(data);
   const qnn::DataType x = fixed_type(*l.encoding(0));
   const DType storage = qnn::storage_of(x) == DType::i8 ? DType::i8 : DType::u8;
-  const Encoding e = fitted(data, qnn::size_of(x) > 1 ? DType::u16 : storage);
+  const DType wide = l.op() == Op::group_norm ? DType::u16 : DType::i16;
+  const Encoding e = fitted(data, qnn::size_of(x) > 1 ? wide : storage);
   return l.constant(data, &e);
 }
 // What is added to it: 32 bits in fixed point.
@@ -46,8 +48,8 @@ TensorRef parameter(Lowering& l, size_t i, int64_t count, double otherwise, bool
 void softmax(Lowering& l) {
   const int64_t axis = l.axis(l.attrs().integer("dim"));
   if (axis + 1 != static_cast<int64_t>(l.rank()))
-    return l.refuse(cat("the device has it along the last axis only, not ", axis, " of ", l.rank(),
-                        "  [htp.softmax.1]"));
+    return l.refuse(
+        cat("the device has it along the last axis only, not ", axis, " of ", l.rank(), "  [htp.softmax.1]"));
   if (l.op() == Op::softmax) return l.add_simple("Softmax", {{"axis", static_cast<uint32_t>(axis)}});
   if (l.rank() <= 4) return l.add_simple("LogSoftmax", {{"axis", static_cast<uint32_t>(axis)}});
   const TensorRef x = l.in(), y = l.out();

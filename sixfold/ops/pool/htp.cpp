@@ -1,7 +1,7 @@
 // Pools as those that the NPU has.
-#include <algorithm>
-
 #include "sixfold/rewrite/htp.h"
+
+#include <algorithm>
 
 namespace sixfold::htp {
 namespace {
@@ -28,7 +28,10 @@ Match dilated_max(Htp& h) {
         (out[i + 2] - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1 - in[i + 2] - padding[i], 0);
   }
   Term y(h, h.add(Op::pad, {x},
-                  {{"before", to_dims(before)}, {"after", to_dims(after)}, {"mode", "constant"}, {"value", -65504.0}}));
+                  {{"before", to_dims(before)},
+                   {"after", to_dims(after)},
+                   {"mode", "constant"},
+                   {"value", -65504.0}}));
   for (size_t i = 0; i < kernel.size(); ++i) {
     const auto axis = static_cast<int64_t>(i) + 2;
     std::optional<Term> best;
@@ -74,7 +77,8 @@ Match avg_pool(Htp& h) {
     }
   const double window = static_cast<double>(numel(kernel));
   if (divisor == 0 ? whole : static_cast<double>(divisor) == window) {
-    if (divisor == 0 && (counts || std::all_of(padding.begin(), padding.end(), [](int64_t p) { return p == 0; })))
+    if (divisor == 0 &&
+        (counts || std::all_of(padding.begin(), padding.end(), [](int64_t p) { return p == 0; })))
       return no_match("the device has it");
   }
   Attrs attrs = a;
@@ -84,13 +88,13 @@ Match avg_pool(Htp& h) {
   Shape before(in.size(), 0), after(in.size(), 0);
   for (size_t i = 0; i < n; ++i) {
     before[i + 2] = padding[i];
-    after[i + 2] =
-        std::max<int64_t>((out[i + 2] - 1) * stride[i] + kernel[i] - in[i + 2] - padding[i], 0);
+    after[i + 2] = std::max<int64_t>((out[i + 2] - 1) * stride[i] + kernel[i] - in[i + 2] - padding[i], 0);
   }
   attrs.set("padding", to_dims(Shape(n, 0)));
   attrs.set("ceil_mode", false);
-  const ValueId around = h.add(Op::pad, {x},
-                               {{"before", to_dims(before)}, {"after", to_dims(after)}, {"mode", "constant"}, {"value", 0.0}});
+  const ValueId around =
+      h.add(Op::pad, {x},
+            {{"before", to_dims(before)}, {"after", to_dims(after)}, {"mode", "constant"}, {"value", 0.0}});
   const Term mean(h, h.add(Op::avg_pool, {around}, attrs));
   if (divisor != 0) {
     const double factor = window / static_cast<double>(divisor);
@@ -127,12 +131,19 @@ Match adaptive_pool(Htp& h) {
   if (numel(size) == 0) return h.unsupported("its result has no elements");
   if (even && average)
     return h.result(h.add(Op::avg_pool, {x},
-                          {{"kernel", to_dims(kernel)}, {"stride", to_dims(kernel)}, {"padding", to_dims(none)},
-                           {"ceil_mode", false}, {"count_include_pad", true}, {"divisor", Dim(0)}}));
+                          {{"kernel", to_dims(kernel)},
+                           {"stride", to_dims(kernel)},
+                           {"padding", to_dims(none)},
+                           {"ceil_mode", false},
+                           {"count_include_pad", true},
+                           {"divisor", Dim(0)}}));
   if (even)
     return h.results({h.add(Op::max_pool, {x},
-                            {{"kernel", to_dims(kernel)}, {"stride", to_dims(kernel)}, {"padding", to_dims(none)},
-                             {"dilation", to_dims(single)}, {"ceil_mode", false}}),
+                            {{"kernel", to_dims(kernel)},
+                             {"stride", to_dims(kernel)},
+                             {"padding", to_dims(none)},
+                             {"dilation", to_dims(single)},
+                             {"ceil_mode", false}}),
                       kNoValue});
   Term y(h, x);
   for (size_t i = 0; i < n; ++i) {

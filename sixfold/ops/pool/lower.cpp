@@ -23,8 +23,8 @@ Windows windows(Lowering& l) {
   w.stride = l.attrs().ints("stride");
   w.before = l.attrs().ints("padding");
   for (size_t i = 0; i < w.in.size(); ++i)
-    w.after.push_back(std::max<int64_t>(
-        (w.out[i] - 1) * w.stride[i] + w.kernel[i] - w.in[i] - w.before[i], 0));
+    w.after.push_back(
+        std::max<int64_t>((w.out[i] - 1) * w.stride[i] + w.kernel[i] - w.in[i] - w.before[i], 0));
   return w;
 }
 bool is_padded(const Windows& w) {
@@ -64,7 +64,8 @@ TensorRef padded(Lowering& l, TensorRef x, const Windows& w, float value) {
 TensorRef pool(Lowering& l, const char* type, TensorRef x, const Shape& kernel, const Shape& stride,
                TensorRef y) {
   const auto axes = static_cast<uint32_t>(kernel.size());
-  std::vector<Param> params = {words("filter_size", to_words(kernel)), words("stride", to_words(stride)),
+  std::vector<Param> params = {words("filter_size", to_words(kernel)),
+                               words("stride", to_words(stride)),
                                words("pad_amount", {axes, 2}, U32s(2 * axes, 0)),
                                {"rounding_mode", uint32_t{0}}};
   // The library merges a Pad of zeros into the pool, where padding does not count unless it is said.

@@ -34,8 +34,7 @@ Match reduce(Htp& h) {
     return h.result(y.reshape(h.out_type().dims));
   }
   // The device has the largest of floats only, the smallest of integers too.
-  if (h.op() == Op::amax && is_integer(x.dtype()))
-    return h.result(-((-x).apply(Op::amin, h.attrs())));
+  if (h.op() == Op::amax && is_integer(x.dtype())) return h.result(-((-x).apply(Op::amin, h.attrs())));
   if (x.dtype() == DType::boolean && (h.op() == Op::amax || h.op() == Op::amin))
     return h.result(x.apply(h.op() == Op::amax ? Op::any : Op::all, h.attrs()));
   return no_match("the device has it");

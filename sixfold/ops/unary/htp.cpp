@@ -1,8 +1,8 @@
 // Elementwise ops of one tensor as others that the NPU has. It computes floats in 16 bits: formulas keep
 // their parts below 65504 and above 6e-8 where the result is.
-#include <cmath>
-
 #include "sixfold/rewrite/htp.h"
+
+#include <cmath>
 
 namespace sixfold::htp {
 namespace {
@@ -42,8 +42,8 @@ Match unary_formula(Htp& h) {
       if (h.graph.value(h.in()).encoding) return no_match("the device has it");
       // (1 - x)(1 + x) keeps its digits near 1, 1 - x^2 does not; the arc tangent of an infinity is wrong on
       // the device, so the ends are kept away from it.
-      return h.result(
-          (x / ((1.0 - x) * (x + 1.0)).apply(Op::sqrt).apply(Op::maximum, x.number(1.0 / 4096))).apply(Op::atan));
+      return h.result((x / ((1.0 - x) * (x + 1.0)).apply(Op::sqrt).apply(Op::maximum, x.number(1.0 / 4096)))
+                          .apply(Op::atan));
     case Op::acos:
       return h.result(M_PI_2 - x.apply(Op::asin));
     case Op::sinh:

@@ -11,7 +11,7 @@ namespace {
 struct UnaryRow {
   Op op;
   const char* type;
-  int operation;  // -1: none
+  int operation;      // -1: none
   bool five = false;  // takes five axes
 };
 constexpr UnaryRow kUnary[] = {

@@ -1,0 +1,112 @@
+#include "sixfold/lower/lower_test.h"
+
+#include "sixfold/lower/fit.h"
+#include "sixfold/lower/merge_axes.h"
+#include "sixfold/ops/op_test.h"
+
+namespace sixfold {
+namespace {
+
+constexpr const char* kU8 = " encoding(u8, 0, 255, -1, [0.5], [3])";
+
+TEST(Lower, an_operand_of_lower_rank_gets_all_axes) {
+  expect_lowered("input %x: f32[1, 2, 3, 4]\ninput %z: f32[3, 4]\n%y = add(%x, %z)\noutput %y",
+                 {"FLOAT_32[1, 1, 3, 4] = Reshape(input_1_z@0)", "ElementWiseAdd("});
+}
+
+TEST(Lower, comparisons_of_bools_are_logic) {
+  expect_lowered("input %x: bool[4]\ninput %z: bool[4]\n%y = lt(%x, %z)\noutput %y",
+                 {"= ElementWiseNot(input_0_x@0)", "= ElementWiseAnd("});
+}
+
+TEST(Lower, sixty_four_bits_are_thirty_two_inside) {
+  expect_lowered("input %x: i64[4]\n%y = neg(%x)\noutput %y",
+                 {"input input_0_x@0 INT_64[4]", "INT_32[4] = Cast(", "ElementWiseSubtract(",
+                  "output output_y@nchw_i64 INT_64[4]"});
+}
+
+TEST(Lower, a_float_is_cut_before_it_becomes_an_int64) {
+  expect_lowered("input %x: f32[4]\n%y = to(%x, dtype=i64)\noutput %y", {"ElementWiseFloor(", "Cast("});
+}
+
+TEST(Lower, bitwise_operations_of_integers_stay_on_the_cpu) {
+  expect_refused("input %x: i64[4]\ninput %z: i64[4]\n%y = shift_left(%x, %z)\noutput %y",
+                 "QNN has no op for shift_left");
+}
+
+TEST(Lower, a_padded_maximum_is_padded_with_the_lowest_number) {
+  constexpr const char* kPool =
+      "max_pool(%x, kernel=[3, 3], stride=[2, 2], padding=[1, 1], dilation=[1, 1], ceil_mode=false)";
+  expect_lowered(cat("input %x: f32[1, 1, 5, 5]\n%y, %i = ", kPool, "\noutput %y"),
+                 {"= Pad(", "pad_constant_value=-65504", "PoolMax2d(", "pad_amount=[0, 0, 0, 0]"});
+  expect_lowered(cat("input %x: f32[1, 1, 5, 5]", kU8, "\n%y, %i = ", kPool, " : f32[1, 1, 3, 3]", kU8,
+                     ", i64[1, 1, 3, 3]\noutput %y"),
+                 {"= Pad(", "pad_constant_value=-1.5"});
+  expect_refused(cat("input %x: f32[1, 1, 5, 5]\n%y, %i = ", kPool, "\noutput %y\noutput %i"),
+                 "[htp.pool.2]");
+}
+
+TEST(Lower, a_divisor_of_its_own_is_a_factor_after_the_pool) {
+  expect_lowered(
+      "input %x: f32[1, 1, 4, 4]\n%y = avg_pool(%x, kernel=[2, 2], stride=[2, 2], padding=[0, 0], "
+      "ceil_mode=false, count_include_pad=true, divisor=3)\noutput %y",
+      {"PoolAvg2d(", "ElementWiseMultiply("});
+}
+
+TEST(Lower, batch_norm_uses_its_own_epsilon) {
+  auto graph = parse(
+      "input %x: f32[1, 1, 2, 2]\nconstant %w: f32[1] = [2.0]\nconstant %b: f32[1] = [1.0]\n"
+      "constant %v: f32[1] = [3.0]\n%y = batch_norm(%x, %w, %b, %b, %v, eps=1.0)\noutput %y");
+  ASSERT_TRUE(graph.ok());
+  auto spec = lower_island(*graph, choose_forms(*graph), "forward");
+  ASSERT_TRUE(spec.ok()) << spec.error().message();
+  for (const qnn::OpSpec& op : spec->ops) {
+    if (std::string_view(op.type) != "Batchnorm") continue;
+    // 2 / sqrt(3 + 1) = 1; 1 - 1 * 1 = 0
+    EXPECT_FLOAT_EQ(values_of<float>(*qnn::materialize(spec->tensor(op.in[1]).data))[0], 1);
+    EXPECT_FLOAT_EQ(values_of<float>(*qnn::materialize(spec->tensor(op.in[2]).data))[0], 0);
+    return;
+  }
+  FAIL() << qnn::print(*spec);
+}
+
+TEST(Lower, softmax_along_a_middle_axis_is_moved) {
+  expect_lowered("input %x: f32[2, 3, 4, 5]\n%y = softmax(%x, dim=2)\noutput %y",
+                 {"Transpose(", "Softmax(", "axis=3"});
+}
+
+TEST(Lower, a_constant_without_encoding_gets_one_that_fits) {
+  expect_lowered(cat("input %x: f32[2]", kU8,
+                     "\nconstant %c: f32[2] = [0.0, 2.55]\n%y = mul(%x, %c) : f32[2]", kU8, "\noutput %y"),
+                 {"UFIXED_POINT_8[2] scale 0.01 offset 0"});
+}
+
+TEST(Lower, five_axes_of_a_function_of_four_are_merged) {
+  expect_lowered("input %x: f32[2, 3, 2, 4, 5]\n%y = tanh(%x)\noutput %y",
+                 {"FLOAT_32[6, 2, 4, 5] = Reshape(", "Tanh("});
+}
+
+TEST(Lower, batches_of_five_axes_are_merged) {
+  expect_lowered("input %a: f32[2, 3, 2, 4, 5]\ninput %b: f32[5, 6]\n%y = matmul(%a, %b)\noutput %y",
+                 {"FLOAT_32[12, 4, 5]", "MatMul("});
+}
+
+TEST(MergeAxes, joins_neighbours_that_broadcast_alike) {
+  const MergedAxes m = merge_axes({{2, 3, 4, 5}, {4, 5}, {1}}, {2, 3, 4, 5});
+  EXPECT_EQ(m.result, (std::vector<uint32_t>{6, 20}));
+  EXPECT_EQ(m.operands[0], (std::vector<uint32_t>{6, 20}));
+  EXPECT_EQ(m.operands[1], (std::vector<uint32_t>{1, 20}));
+  EXPECT_EQ(m.operands[2], (std::vector<uint32_t>{1, 1}));
+}
+
+TEST(Fitted, zero_is_always_on_the_grid) {
+  const Encoding e = fitted(tensor_of<float>({2}, {1.0f, 3.0f}), DType::u8);
+  EXPECT_EQ(e.zero_points[0], 0);
+  EXPECT_FLOAT_EQ(e.scales[0], 3.0f / 255);
+  const Encoding s = fitted(tensor_of<float>({2}, {-4.0f, 3.0f}), DType::i8);
+  EXPECT_EQ(s.quant_min, -127);
+  EXPECT_FLOAT_EQ(s.scales[0], 4.0f / 127);
+}
+
+}  // namespace
+}  // namespace sixfold
