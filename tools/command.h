@@ -47,6 +47,8 @@ struct HtpChoice {
   int optimization = 3, hvx_threads = 0, vtcm_mb = 0;  // 0: the SoC's own
   bool single_heads = false;
   std::string cache;  // folder
+  bool per_channel_conv = true, per_channel_linear = false;
+  std::string calib;  // samples; 8-bit weights need none
 };
 
 // sixfold compile

@@ -81,11 +81,20 @@ void add_ops(CLI::App& app, Command& chosen) {
 void add_htp(CLI::App& command, HtpChoice& htp) {
   command.add_option("--soc", htp.soc, "Chip to compile for, as SM8650")->capture_default_str();
   command.add_option("--soc-file", htp.soc_file, "JSON file that adds a chip");
-  command.add_option("--engine", htp.engine, "Who compiles: qnn (Qualcomm's libraries)")->capture_default_str();
-  command.add_option("--qnn-lib-dir", htp.qnn_lib_dir, "Folder of Qualcomm's libraries");
-  command.add_option("--precision", htp.precision, "fp16; quantized graphs keep what the model says")
+  command.add_option("--engine", htp.engine, "Who compiles: qnn (Qualcomm's libraries)")
       ->capture_default_str();
-  command.add_option("--skip-node", htp.skip_nodes, "Node to keep on the CPU, by name")->allow_extra_args(false);
+  command.add_option("--qnn-lib-dir", htp.qnn_lib_dir, "Folder of Qualcomm's libraries");
+  command
+      .add_option("--precision", htp.precision,
+                  "Of what the model does not say itself: fp16, or fp16a8w (8-bit weights)")
+      ->capture_default_str();
+  command.add_option("--calib", htp.calib, "Samples to choose ranges by; the precisions above need none");
+  command.add_flag("--per-channel-linear", htp.per_channel_linear,
+                   "A scale for each output of a linear layer");
+  command.add_flag("!--no-per-channel-conv", htp.per_channel_conv,
+                   "One scale for all of a convolution's weights");
+  command.add_option("--skip-node", htp.skip_nodes, "Node to keep on the CPU, by name")
+      ->allow_extra_args(false);
   command.add_option("--skip-op", htp.skip_ops, "Op to keep on the CPU, as aten.add.Tensor")
       ->allow_extra_args(false);
   command.add_option("--optimization", htp.optimization, "Optimization level of the NPU's compiler, 1 to 3")
@@ -102,7 +111,9 @@ void add_compile(CLI::App& app, Command& chosen) {
   compile->add_option("model", options->models, "A .pt2 file; or NAME=FILE for each of several methods")
       ->required();
   compile->add_option("-o,--output", options->output, "The .pte to write")->required();
-  compile->add_option("--backend", options->backend, "What computes: cpu (ExecuTorch's own kernels) or htp (the NPU)")
+  compile
+      ->add_option("--backend", options->backend,
+                   "What computes: cpu (ExecuTorch's own kernels) or htp (the NPU)")
       ->capture_default_str();
   add_htp(*compile, options->htp);
   compile->add_option("--alignment", options->alignment, "Alignment of tensors in the arena, in bytes")

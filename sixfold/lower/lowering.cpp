@@ -315,6 +315,7 @@ Status IslandLowering::lower(const Node& node) {
   for (const ValueId v : node.outputs)
     if (!is_static(graph_.dims(v))) l.refuse("its shapes are symbolic; the device needs numbers");
   if (status_.ok()) lower_rule(node.op)(l);
+  l.finish();
   return std::move(status_);
 }
 
@@ -346,7 +347,10 @@ Lowering::Lowering(IslandLowering& island, const Node& node)
     : island_(island),
       node_(node),
       form_(island.forms().of(node)),
-      quantized_(is_quantized(island.graph(), node)) {}
+      quantized_(is_quantized(island.graph(), node)) {
+  halves_ = !quantized_ && (node.op == Op::convolution || node.op == Op::linear) && constant(1) &&
+            encoding(1) && type(0).dtype == DType::f32;
+}
 
 Shape Lowering::shape(size_t i) {
   return is_static(type(i).dims) ? static_shape(type(i).dims) : Shape(rank(i), 1);
@@ -371,7 +375,10 @@ std::vector<uint32_t> Lowering::extents(const Shape& shape) const {
   return to_extents(sixfold::in_form(to_dims(shape), form_));
 }
 
-TensorRef Lowering::in(size_t i) { return in_form(i, form_); }
+TensorRef Lowering::in(size_t i) {
+  const TensorRef x = in_form(i, form_);
+  return halves_ && status().ok() && spec(x).dtype == DataType::f32 ? cast(x, DataType::f16) : x;
+}
 
 TensorRef Lowering::in_form(size_t i, Form form) {
   const ValueId v = node_.input(i);
@@ -430,12 +437,23 @@ TensorRef Lowering::out(size_t i) { return out_form(i, form_); }
 
 TensorRef Lowering::out_form(size_t i, Form form) {
   if (!status().ok()) return {};
+  if (halves_) {
+    if (half_out_.valid()) return half_out_;
+    halves_ = false;
+    real_out_ = out_form(i, form);
+    halves_ = true;
+    return half_out_ = temp(spec(real_out_).dims, DataType::f16);
+  }
   const ValueId v = node_.output(i);
   IslandLowering::View view{
       .form = graph().type(v).rank() < 3 ? Form::plain : form,
       .fixed = quantized_ && graph().value(v).encoding.has_value() && is_float(graph().dtype(v))};
   if (const auto it = island_.views_.find({v, view}); it != island_.views_.end()) return it->second;
   return island_.add_output(v, view);
+}
+
+void Lowering::finish() {
+  if (half_out_.valid()) add("Cast", {half_out_}, {real_out_});
 }
 
 bool Lowering::has_form(size_t i, Form form) const {
@@ -464,7 +482,7 @@ TensorRef Lowering::weight(size_t i, const Shape& order, const Shape& reshaped) 
   const ValueId v = node_.input(i);
   const Tensor* data = constant(i);
   if (!status().ok() || !data) return {};
-  TensorSpec t = island_.describe(v, {.form = Form::plain, .fixed = quantized_});
+  TensorSpec t = island_.describe(v, {.form = Form::plain, .fixed = quantized_ || halves_});
   t.kind = TensorKind::constant;
   t.name = island_.unique_name(cat(t.name, "@weight"));
   Tensor source = *data;
@@ -477,7 +495,7 @@ TensorRef Lowering::weight(size_t i, const Shape& order, const Shape& reshaped) 
     moved.push_back(source.shape[order.empty() ? k : static_cast<size_t>(order[k])]);
   t.dims = to_extents(to_dims(moved));
   t.data = {.source = std::move(source), .order = order, .dtype = qnn::storage_of(t.dtype)};
-  if (const Encoding* e = encoding(i); e && quantized_) {
+  if (const Encoding* e = encoding(i); e && (quantized_ || halves_)) {
     t.quantization = quantization_of(*e, order);
     if (is_float(data->dtype))
       t.data.grid = {e->quant_min, e->quant_max, e->axis, e->block, e->scales, e->zero_points};
@@ -489,6 +507,15 @@ TensorRef Lowering::bias(size_t i, size_t x, size_t w) {
   const ValueId v = node_.input(i);
   if (!v.valid() || !status().ok()) return {};
   const Tensor* data = constant(i);
+  if (halves_) {
+    const TensorRef wide = island_.view(v, {.form = Form::plain, .fixed = false});
+    if (!data) return cast(wide, DataType::f16);
+    TensorSpec t = spec(wide);
+    t.name = island_.unique_name(cat(t.name, "@half"));
+    t.dtype = DataType::f16;
+    t.data.dtype = DType::f16;
+    return island_.spec().add(std::move(t));
+  }
   if (!quantized_ || !data) return island_.view(v, {.form = Form::plain, .fixed = quantized_});
   const Encoding* own = encoding(i);
   const Encoding *ex = encoding(x), *ew = encoding(w);

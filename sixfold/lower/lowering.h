@@ -134,6 +134,9 @@ class Lowering {
   // The node is not for the device: a reason in words, with a label "[htp.softmax.1]" when a table has one.
   void refuse(std::string_view reason);
 
+  // What is left to do after the rule.
+  void finish();
+
   const Status& status() const { return island_.status_; }
 
  private:
@@ -141,6 +144,9 @@ class Lowering {
   const Node& node_;
   Form form_;
   bool quantized_ = false;
+  // Integer weights with float operands: the device multiplies those with halves, not with floats.
+  bool halves_ = false;
+  TensorRef half_out_, real_out_;
 };
 
 // The encoding in QNN's words, for a tensor whose axes are in this order (empty: as they are), and its data

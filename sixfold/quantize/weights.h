@@ -1,0 +1,19 @@
+// Weights as 8-bit integers: the largest magnitude of a channel, or of the tensor, is 127.
+#pragma once
+
+#include "sixfold/graph/graph.h"
+
+namespace sixfold {
+
+struct WeightScheme {
+  bool per_channel_conv = true;
+  bool per_channel_linear = false;
+};
+
+// Gives the constant weights of convolutions and linear layers encodings. Returns how many.
+Result<size_t> quantize_weights(Graph& graph, const WeightScheme& scheme);
+
+// The range of a weight as the symmetric encoding of so many bits. axis -1: one scale.
+Encoding weight_encoding(const Tensor& weight, int32_t axis, int bits);
+
+}  // namespace sixfold
