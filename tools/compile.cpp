@@ -172,6 +172,7 @@ Json describe(const std::vector<Compiled>& compiled, const Package& package, con
                        {"delegates", m.delegates},
                        {"device_nodes", compiled[i].htp.device_nodes},
                        {"layout_transposes", compiled[i].htp.transposes},
+                       {"notes", compiled[i].htp.notes},
                        {"kernel_calls", m.kernel_calls},
                        {"size_calls", m.size_calls},
                        {"views", m.views},
@@ -230,7 +231,9 @@ void print(const Json& report, const std::string& path) {
     print_line(cat("  arena      ", m["arena_bytes"].dump(), " bytes, ",
                    m["arena_bytes_without_sharing"].dump(), " without sharing"));
   }
-  if (report["delegates"] != 0) print_fallbacks(report);
+  for (const Json& m : report["methods"])
+    for (const Json& note : m["notes"]) print_line(cat("note: ", note.get<std::string>()));
+  if (!report["soc"].get<std::string>().empty()) print_fallbacks(report);
   print_line(cat("wrote ", path, ", ", report["file_bytes"].dump(), " bytes, ",
                  report["delegates"] == 0 ? "no" : report["delegates"].dump(), " delegates"));
 }

@@ -68,7 +68,7 @@ Result<HtpTargetDevice> open_device(const HtpChoice& choice) {
 Result<Partition> plan_for_htp(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device) {
   Graph& graph = method.source->graph;
   if (choice.precision == "fp16a8w") {
-    SF_TRY(quantize_weights(graph, {choice.per_channel_conv, choice.per_channel_linear}));
+    method.notes = quantize_weights(graph, {choice.per_channel_conv, choice.per_channel_linear});
   } else if (choice.precision != "fp16") {
     return unsupported(
         "--precision ", choice.precision,

@@ -26,6 +26,7 @@ Result<HtpTargetDevice> open_device(const HtpChoice& choice);
 struct HtpMethod {
   MethodSource* source = nullptr;
   nlohmann::ordered_json cpu_nodes = nlohmann::ordered_json::array();
+  std::vector<std::string> notes;  // what differs from what was asked for
   size_t islands = 0, device_nodes = 0, transposes = 0;
 };
 

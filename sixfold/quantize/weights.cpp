@@ -25,20 +25,26 @@ Encoding weight_encoding(const Tensor& weight, int32_t axis, int bits) {
   return e;
 }
 
-Result<size_t> quantize_weights(Graph& graph, const WeightScheme& scheme) {
-  size_t count = 0;
+std::vector<std::string> quantize_weights(Graph& graph, const WeightScheme& scheme) {
+  std::vector<std::string> notes;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (node.op != Op::convolution && node.op != Op::linear) continue;
     Value& weight = graph.value(node.input(1));
     if (weight.kind != ValueKind::constant || weight.encoding || !is_float(weight.type.dtype)) continue;
     const bool conv = node.op == Op::convolution;
-    const bool per_channel = conv ? scheme.per_channel_conv : scheme.per_channel_linear;
+    bool per_channel = conv ? scheme.per_channel_conv : scheme.per_channel_linear;
+    const int64_t channels =
+        graph.dims(node.input(0))[conv ? 1 : graph.dims(node.input(0)).size() - 1].value_or(0);
+    if (per_channel && conv && channels % 4 != 0) {
+      notes.push_back(cat(graph.origin(node).name, ": one scale for all of its weight, since its ", channels,
+                          " input channels are no multiple of 4"));
+      per_channel = false;
+    }
     const int32_t axis = !per_channel ? -1 : conv && node.attrs.flag("transposed") ? 1 : 0;
     weight.encoding = weight_encoding(weight.constant, axis, 8);
-    ++count;
   }
-  return count;
+  return notes;
 }
 
 }  // namespace sixfold

@@ -113,7 +113,8 @@ output %5
   EXPECT_EQ(text.find("FullyConnected"), std::string::npos) << text;
 }
 
-TEST(Encodings, a_weight_of_integers_serves_floats_too) {
+// The device multiplies integers with halves, not with floats.
+TEST(Encodings, a_weight_of_integers_is_multiplied_with_halves) {
   const Graph g = folded(R"(
 input %x: f32[1, 2]
 constant %w: i8[2, 2] = [1, 2, 3, 4]
@@ -123,7 +124,9 @@ constant %ws: f32[2] = [0.5, 0.25]
 output %3
 )");
   const std::string text = lowered(g);
-  EXPECT_EQ(text.find("FIXED"), std::string::npos) << text;
+  EXPECT_NE(text.find("FLOAT_16[1, 2] = FullyConnected("), std::string::npos) << text;
+  EXPECT_NE(text.find("SFIXED_POINT_8[2, 2] axis 0"), std::string::npos) << text;
+  EXPECT_NE(text.find("FLOAT_32[1, 2] = Cast("), std::string::npos) << text;
 }
 
 }  // namespace
