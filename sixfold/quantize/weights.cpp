@@ -33,13 +33,14 @@ std::vector<std::string> quantize_weights(Graph& graph, const WeightScheme& sche
     Value& weight = graph.value(node.input(1));
     if (weight.kind != ValueKind::constant || weight.encoding || !is_float(weight.type.dtype)) continue;
     const bool conv = node.op == Op::convolution;
-    bool per_channel = conv ? scheme.per_channel_conv : scheme.per_channel_linear;
+    const bool per_channel = conv ? scheme.per_channel_conv : scheme.per_channel_linear;
     const int64_t channels =
         graph.dims(node.input(0))[conv ? 1 : graph.dims(node.input(0)).size() - 1].value_or(0);
-    if (per_channel && conv && channels % 4 != 0) {
-      notes.push_back(cat(graph.origin(node).name, ": one scale for all of its weight, since its ", channels,
-                          " input channels are no multiple of 4"));
-      per_channel = false;
+    if (conv && channels % 4 != 0) {
+      notes.push_back(cat(graph.origin(node).name,
+                          ": its weight stays float, since HTP multiplies halves with integers ",
+                          "only for input channels that are a multiple of 4, and it has ", channels));
+      continue;
     }
     const int32_t axis = !per_channel ? -1 : conv && node.attrs.flag("transposed") ? 1 : 0;
     weight.encoding = weight_encoding(weight.constant, axis, 8);
