@@ -51,6 +51,13 @@ struct HtpChoice {
   std::string calib;  // samples; 8-bit weights need none
 };
 
+// sixfold kernels
+struct KernelsOptions {
+  std::vector<std::string> programs, data_files;
+  std::string output;  // empty: stdout
+};
+Status kernels_command(const KernelsOptions& options);
+
 // sixfold compile
 struct CompileOptions {
   std::vector<std::string> models;  // MODEL.pt2, or NAME=MODEL.pt2 for each of several methods

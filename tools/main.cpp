@@ -105,6 +105,16 @@ void add_htp(CLI::App& command, HtpChoice& htp) {
   command.add_option("--cache", htp.cache, "Folder that keeps compiled parts by content");
 }
 
+void add_kernels(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<KernelsOptions>();
+  CLI::App* kernels = app.add_subcommand(
+      "kernels", "What .pte files need of the runtime, as the header of a build with nothing else");
+  kernels->add_option("programs", options->programs, "The .pte files")->required();
+  kernels->add_option("--data", options->data_files, ".ptd files with their constants");
+  kernels->add_option("-o,--output", options->output, "The header to write, instead of stdout");
+  kernels->callback([=, &chosen] { chosen = [=] { return kernels_command(*options); }; });
+}
+
 void add_compile(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<CompileOptions>();
   CLI::App* compile = app.add_subcommand("compile", "Compile a model to a .pte that ExecuTorch runs");
@@ -160,6 +170,7 @@ int run(int argc, char** argv) {
   add_run(app, chosen);
   add_show(app, chosen);
   add_ops(app, chosen);
+  add_kernels(app, chosen);
   add_compile(app, chosen);
   add_doctor(app, chosen);
   CLI11_PARSE(app, argc, argv);

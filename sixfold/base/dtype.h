@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string_view>
 
 #include "sixfold/base/half.h"
 #include "sixfold/base/result.h"
+#include "sixfold/base/selection.h"
 
 namespace sixfold {
 
@@ -28,39 +30,59 @@ constexpr bool is_signed(DType d) {
 // torch.promote_types
 DType promote(DType a, DType b);
 
-// Calls f(T{}) with the C++ type of dtype; f must return the same type for each.
-template <typename F>
-decltype(auto) with_type(DType dtype, F&& f) {
+// Whether kernels of this build know the type; a selective build has those that its programs use.
+constexpr bool keeps(DType dtype) {
   switch (dtype) {
-    case DType::boolean:
-      return f(bool{});
-    case DType::u8:
-      return f(uint8_t{});
-    case DType::i8:
-      return f(int8_t{});
-    case DType::i16:
-      return f(int16_t{});
-    case DType::i32:
-      return f(int32_t{});
-    case DType::i64:
-      return f(int64_t{});
-    case DType::u16:
-      return f(uint16_t{});
-    case DType::u32:
-      return f(uint32_t{});
-    case DType::u64:
-      return f(uint64_t{});
-    case DType::f16:
-      return f(Half{});
-    case DType::bf16:
-      return f(BFloat16{});
-    case DType::f64:
-      return f(double{});
-    case DType::f32:
+#define SF_DTYPE(id) \
+  case DType::id:    \
+    return keeps(Part::dtype, #id);
+    SF_DTYPE(boolean)
+    SF_DTYPE(u8)
+    SF_DTYPE(i8)
+    SF_DTYPE(i16)
+    SF_DTYPE(i32)
+    SF_DTYPE(i64)
+    SF_DTYPE(u16)
+    SF_DTYPE(u32)
+    SF_DTYPE(u64)
+    SF_DTYPE(f16)
+    SF_DTYPE(bf16)
+    SF_DTYPE(f32)
+    SF_DTYPE(f64)
+#undef SF_DTYPE
     case DType::none:
       break;
   }
-  return f(float{});
+  return true;
+}
+
+// Calls f(T{}) with the C++ type of dtype; f must return the same type for each. Kernels see the types that
+// this build keeps, which cpu::make has checked; numbers (every) are read from all.
+template <bool every = false, typename F>
+decltype(auto) with_type(DType dtype, F&& f) {
+#define SF_CASE(id, T)                                      \
+  case DType::id:                                           \
+    if constexpr (every || keeps(DType::id)) return f(T{}); \
+    break;
+  switch (dtype) {
+    SF_CASE(boolean, bool)
+    SF_CASE(u8, uint8_t)
+    SF_CASE(i8, int8_t)
+    SF_CASE(i16, int16_t)
+    SF_CASE(i32, int32_t)
+    SF_CASE(i64, int64_t)
+    SF_CASE(u16, uint16_t)
+    SF_CASE(u32, uint32_t)
+    SF_CASE(u64, uint64_t)
+    SF_CASE(f16, Half)
+    SF_CASE(bf16, BFloat16)
+    SF_CASE(f64, double)
+    case DType::f32:
+    case DType::none:
+      return f(float{});
+  }
+#undef SF_CASE
+  std::abort();
 }
 
 template <typename T>

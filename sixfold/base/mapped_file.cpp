@@ -54,6 +54,15 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::map(int fd, const std::str
   return std::shared_ptr<const MappedFile>(new MappedFile(static_cast<const std::byte*>(data), size));
 }
 
+void MappedFile::forget(std::span<const std::byte> bytes) const {
+  if (bytes.data() < data_ || bytes.data() + bytes.size() > data_ + size_) return;
+  // Whole pages alone: what shares one with others stays.
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 void MappedFile::prefetch() const { ::madvise(const_cast<std::byte*>(data_), size_, MADV_WILLNEED); }
 
 MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(data_), size_); }

@@ -22,6 +22,9 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   void prefetch() const;  // a hint that all of it is needed soon
+  // A hint that these bytes, if they are of this file, are not needed soon: they leave the process's memory,
+  // and are read again when somebody looks.
+  void forget(std::span<const std::byte> bytes) const;
 
  private:
   MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}

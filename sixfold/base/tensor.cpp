@@ -20,7 +20,7 @@ int64_t offset_of(const Tensor& t, int64_t i) {
 
 template <typename To>
 To element(const Tensor& t, int64_t i) {
-  return with_type(t.dtype, [&](auto tag) -> To {
+  return with_type</*every=*/true>(t.dtype, [&](auto tag) -> To {
     using T = decltype(tag);
     T value;
     std::memcpy(&value, t.data + offset_of(t, i) * static_cast<int64_t>(sizeof(T)), sizeof(T));
@@ -30,21 +30,27 @@ To element(const Tensor& t, int64_t i) {
 
 }  // namespace
 
-Tensor Tensor::allocate(DType dtype, Shape shape, std::byte** bytes) {
+Result<Tensor> Tensor::allocate(Allocator& allocator, DType dtype, Shape shape, std::byte** bytes) {
   Tensor out{dtype, std::move(shape), {}, nullptr, nullptr};
   const size_t padded = (out.size_bytes() + 63) / 64 * 64 + 64;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, padded));
-  std::memset(memory, 0, padded);
-  out.owner = std::shared_ptr<const void>(memory, [](const void* p) { std::free(const_cast<void*>(p)); });
-  out.data = memory;
-  if (bytes) *bytes = memory;
+  SF_ASSIGN(OwnedBlock block, OwnedBlock::take(allocator, padded, "a constant"));
+  block.fill_with_zeros();
+  out.data = block.data();
+  if (bytes) *bytes = block.data();
+  out.owner = std::make_shared<const OwnedBlock>(std::move(block));
   return out;
+}
+
+Tensor Tensor::allocate(DType dtype, Shape shape, std::byte** bytes) {
+  auto out = allocate(system_allocator(), dtype, std::move(shape), bytes);
+  if (!out.ok()) std::abort();
+  return std::move(out).value();
 }
 
 Tensor Tensor::scalar(double value, DType dtype) {
   std::byte* bytes = nullptr;
   Tensor out = allocate(dtype, {}, &bytes);
-  with_type(dtype, [&](auto tag) {
+  with_type</*every=*/true>(dtype, [&](auto tag) {
     using T = decltype(tag);
     T typed;
     if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
@@ -60,7 +66,7 @@ Tensor Tensor::scalar(int64_t value, DType dtype) {
   if (is_float(dtype)) return scalar(static_cast<double>(value), dtype);
   std::byte* bytes = nullptr;
   Tensor out = allocate(dtype, {}, &bytes);
-  with_type(dtype, [&](auto tag) {
+  with_type</*every=*/true>(dtype, [&](auto tag) {
     using T = decltype(tag);
     if constexpr (std::is_integral_v<T>) {
       const T typed = static_cast<T>(value);
@@ -77,16 +83,22 @@ Tensor Tensor::of_ints(std::span<const int64_t> values) {
   return out;
 }
 
-Tensor to_contiguous(const Tensor& tensor) {
+Result<Tensor> to_contiguous(Allocator& allocator, const Tensor& tensor) {
   if (tensor.is_contiguous()) return tensor;
   std::byte* bytes = nullptr;
-  Tensor out = Tensor::allocate(tensor.dtype, tensor.shape, &bytes);
+  SF_ASSIGN(Tensor out, Tensor::allocate(allocator, tensor.dtype, tensor.shape, &bytes));
   const size_t size = size_of(tensor.dtype);
   const int64_t count = tensor.count();
   for (int64_t i = 0; i < count; ++i)
     std::memcpy(bytes + static_cast<size_t>(i) * size,
                 tensor.data + offset_of(tensor, i) * static_cast<int64_t>(size), size);
   return out;
+}
+
+Tensor to_contiguous(const Tensor& tensor) {
+  auto out = to_contiguous(system_allocator(), tensor);
+  if (!out.ok()) std::abort();
+  return std::move(out).value();
 }
 
 Status check_bools(std::span<const std::byte> bytes) {

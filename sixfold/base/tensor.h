@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 
+#include "sixfold/base/allocator.h"
 #include "sixfold/base/dim.h"
 #include "sixfold/base/dtype.h"
 #include "sixfold/base/result.h"
@@ -30,7 +31,9 @@ struct Tensor {
     return {reinterpret_cast<const T*>(data), static_cast<size_t>(count())};
   }
 
-  // A zeroed buffer of its own, 64-byte aligned. *bytes points to it for filling.
+  // A zeroed buffer of its own, 64-byte aligned. *bytes points to it for filling. The allocator must outlive
+  // it; without one it is the C library's, and a process that has no memory ends.
+  static Result<Tensor> allocate(Allocator& allocator, DType dtype, Shape shape, std::byte** bytes);
   static Tensor allocate(DType dtype, Shape shape, std::byte** bytes);
   static Tensor scalar(double value, DType dtype);
   static Tensor scalar(int64_t value, DType dtype);
@@ -39,8 +42,10 @@ struct Tensor {
 
 // Row-major copy of a strided tensor; the tensor itself when it is row-major already.
 Tensor to_contiguous(const Tensor& tensor);
+Result<Tensor> to_contiguous(Allocator& allocator, const Tensor& tensor);
 
-// A bool must be 0 or 1: other bytes, which a file may hold, would be undefined behaviour where they are read.
+// A bool must be 0 or 1: other bytes, which a file may hold, would be undefined behaviour where they are
+// read.
 Status check_bools(std::span<const std::byte> bytes);
 
 // Element i (row-major order) as a double or integer, whatever the dtype.

@@ -36,12 +36,22 @@ KernelResult make(const KernelCall& call) {
   using Maker = KernelResult (*)(const KernelCall&);
   static constexpr Maker kMakers[] = {
       nullptr,
-#define OP(id, infer_fn, cpu_fn, layout, legal_fn) cpu_fn,
+#define OP(id, infer_fn, cpu_fn, layout, legal_fn) keeps(Op::id) ? cpu_fn : nullptr,
 #include "sixfold/ops/aten.def"
 #undef OP
   };
   if (call.op == Op::call) return Error(Code::Internal, "a call has no CPU kernel");
-  return kMakers[static_cast<size_t>(call.op)](call);
+  Usage* usage = usage_of_this_thread();
+  if (usage) usage->ops.insert(call.op);
+  for (const auto list : {call.in, call.out}) {
+    for (const TensorDesc& t : list) {
+      if (usage) usage->dtypes.insert(t.dtype);
+      if (!keeps(t.dtype)) return unsupported("this build has no kernels for ", t.dtype);
+    }
+  }
+  const Maker maker = kMakers[static_cast<size_t>(call.op)];
+  if (!maker) return unsupported("this build has no ", call.op);
+  return maker(call);
 }
 
 }  // namespace sixfold::cpu

@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "sixfold/base/allocator.h"
 #include "sixfold/base/attr.h"
 #include "sixfold/base/dim.h"
 #include "sixfold/base/dtype.h"
@@ -40,6 +41,7 @@ struct KernelCall {
   std::span<const TensorDesc> in;
   std::span<const TensorDesc> out;
   const Attrs& attrs;
+  Allocator& allocator = system_allocator();  // for packed weights; outlives the kernel
 
   TensorDesc input(size_t i) const { return i < in.size() ? in[i] : TensorDesc{}; }
 };
@@ -70,11 +72,14 @@ class Kernel {
   bool in_place() const { return in_place_; }
   // An output that nobody reads may be null in Buffers::out. False unless the maker says so.
   bool optional_outputs() const { return optional_outputs_; }
+  // The constant that is input 1 was packed: running does not read it.
+  bool packed_weights() const { return packed_weights_; }
 
  protected:
   size_t scratch_bytes_ = 0;
   bool in_place_ = false;
   bool optional_outputs_ = false;
+  bool packed_weights_ = false;
 };
 
 struct KernelTraits {

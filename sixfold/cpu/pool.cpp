@@ -1,9 +1,15 @@
 #include "sixfold/cpu/pool.h"
 
+#ifdef SIXFOLD_ONEDNN
 #include <omp.h>
+#endif
+#ifdef SIXFOLD_THREADS
 #include <pthreadpool.h>
+#endif
 
 namespace sixfold::cpu {
+
+#ifdef SIXFOLD_ONEDNN
 
 // oneDNN as Debian builds it would start OpenMP threads of its own inside every primitive, and its spinning
 // workers would fight ours for the cores. One OpenMP thread per thread of ours makes each primitive run where
@@ -15,7 +21,15 @@ static void keep_openmp_single() {
     single_openmp_thread = true;
   }
 }
+#else
+static void keep_openmp_single() {}
+#endif
 
+#ifndef SIXFOLD_THREADS  // for_each calls run() with more than one thread alone
+Pool::Pool(size_t) : threads_(1) { keep_openmp_single(); }
+Pool::~Pool() = default;
+void Pool::run(void (*)(void*, size_t), void*, size_t) {}
+#else
 Pool::Pool(size_t threads) {
   keep_openmp_single();
   if (threads != 1) pool_ = pthreadpool_create(threads);
@@ -40,5 +54,6 @@ void Pool::run(void (*task)(void*, size_t), void* context, size_t tasks) {
       },
       &work, tasks, 0);
 }
+#endif
 
 }  // namespace sixfold::cpu

@@ -27,108 +27,80 @@ T sigmoid(T x) {
   return T(1) / (T(1) + std::exp(-x));
 }
 
+// std::lgamma writes the global signgam: a race between tasks.
+template <typename T>
+T log_gamma(T x) {
+  int sign;
+  return static_cast<T>(lgamma_r(x, &sign));
+}
+
+template <typename T>
+T gelu(T x, bool with_tanh) {
+  if (!with_tanh) return T(0.5) * x * (T(1) + std::erf(x * static_cast<T>(std::numbers::sqrt2 / 2)));
+  const T inner =
+      static_cast<T>(std::numbers::sqrt2 * std::numbers::inv_sqrtpi) * (x + T(0.044715) * x * x * x);
+  return T(0.5) * x * (T(1) + std::tanh(inner));
+}
+
 // T is float or double; ops that are not float -> float give x.
 template <typename T>
 T apply_unary(Op op, T x, const UnaryParams& p) {
   static_assert(std::is_floating_point_v<T>);
   const T a = static_cast<T>(p.a), b = static_cast<T>(p.b);
+  // An op that this build does not keep is no case: its code would be there for nothing.
+#define SF_OP(id, expression)                         \
+  case Op::id:                                        \
+    if constexpr (keeps(Op::id)) return (expression); \
+    break;
   switch (op) {
-    case Op::abs:
-      return std::abs(x);
-    case Op::neg:
-      return -x;
-    case Op::exp:
-      return std::exp(x);
-    case Op::exp2:
-      return std::exp2(x);
-    case Op::expm1:
-      return std::expm1(x);
-    case Op::log:
-      return std::log(x);
-    case Op::log1p:
-      return std::log1p(x);
-    case Op::log2:
-      return std::log2(x);
-    case Op::log10:
-      return std::log10(x);
-    case Op::sqrt:
-      return std::sqrt(x);
-    case Op::rsqrt:
-      return T(1) / std::sqrt(x);
-    case Op::reciprocal:
-      return T(1) / x;
-    case Op::sin:
-      return std::sin(x);
-    case Op::cos:
-      return std::cos(x);
-    case Op::tan:
-      return std::tan(x);
-    case Op::asin:
-      return std::asin(x);
-    case Op::acos:
-      return std::acos(x);
-    case Op::atan:
-      return std::atan(x);
-    case Op::sinh:
-      return std::sinh(x);
-    case Op::cosh:
-      return std::cosh(x);
-    case Op::asinh:
-      return std::asinh(x);
-    case Op::acosh:
-      return std::acosh(x);
-    case Op::atanh:
-      return std::atanh(x);
-    case Op::tanh:
-      return std::tanh(x);
-    case Op::sigmoid:
-      return sigmoid(x);
-    case Op::erf:
-      return std::erf(x);
-    case Op::erfinv:
-      return static_cast<T>(erf_inverse(x));
-    case Op::lgamma: {  // std::lgamma writes the global signgam: a race between tasks
-      int sign;
-      return static_cast<T>(lgamma_r(x, &sign));
-    }
-    case Op::ceil:
-      return std::ceil(x);
-    case Op::floor:
-      return std::floor(x);
-    case Op::round:
-      return std::nearbyint(x);
-    case Op::trunc:
-      return std::trunc(x);
-    case Op::sign:
-      return static_cast<T>((x > 0) - (x < 0));
-    case Op::relu:
-      return x < 0 ? T(0) : x;
-    case Op::silu:
-      return x / (T(1) + std::exp(-x));
-    case Op::mish:
-      return x * std::tanh(std::log1p(std::exp(x)));
-    case Op::hardswish:
-      return x * std::fmin(std::fmax(x + T(3), T(0)), T(6)) / T(6);
-    case Op::hardsigmoid:
-      return std::isnan(x) ? x : std::fmin(std::fmax(x + T(3), T(0)), T(6)) / T(6);
-    case Op::gelu:
-      if (p.a != 0) {
-        const T inner =
-            static_cast<T>(std::numbers::sqrt2 * std::numbers::inv_sqrtpi) * (x + T(0.044715) * x * x * x);
-        return T(0.5) * x * (T(1) + std::tanh(inner));
-      }
-      return T(0.5) * x * (T(1) + std::erf(x * static_cast<T>(std::numbers::sqrt2 / 2)));
-    case Op::elu:
-      return x <= 0 ? std::expm1(x * static_cast<T>(p.c)) * (a * b) : x * b;
-    case Op::leaky_relu:
-      return x > 0 ? x : x * a;
-    case Op::softplus:
-      return x * a > b ? x : std::log1p(std::exp(x * a)) / a;
-    case Op::clamp:
-      return x < a ? (a > b ? b : a) : x > b ? b : x;
+    SF_OP(abs, std::abs(x))
+    SF_OP(neg, -x)
+    SF_OP(exp, std::exp(x))
+    SF_OP(exp2, std::exp2(x))
+    SF_OP(expm1, std::expm1(x))
+    SF_OP(log, std::log(x))
+    SF_OP(log1p, std::log1p(x))
+    SF_OP(log2, std::log2(x))
+    SF_OP(log10, std::log10(x))
+    SF_OP(sqrt, std::sqrt(x))
+    SF_OP(rsqrt, T(1) / std::sqrt(x))
+    SF_OP(reciprocal, T(1) / x)
+    SF_OP(sin, std::sin(x))
+    SF_OP(cos, std::cos(x))
+    SF_OP(tan, std::tan(x))
+    SF_OP(asin, std::asin(x))
+    SF_OP(acos, std::acos(x))
+    SF_OP(atan, std::atan(x))
+    SF_OP(sinh, std::sinh(x))
+    SF_OP(cosh, std::cosh(x))
+    SF_OP(asinh, std::asinh(x))
+    SF_OP(acosh, std::acosh(x))
+    SF_OP(atanh, std::atanh(x))
+    SF_OP(tanh, std::tanh(x))
+    SF_OP(sigmoid, sigmoid(x))
+    SF_OP(erf, std::erf(x))
+    SF_OP(erfinv, static_cast<T>(erf_inverse(x)))
+    SF_OP(lgamma, log_gamma(x))
+    SF_OP(ceil, std::ceil(x))
+    SF_OP(floor, std::floor(x))
+    SF_OP(round, std::nearbyint(x))
+    SF_OP(trunc, std::trunc(x))
+    SF_OP(sign, static_cast<T>((x > 0) - (x < 0)))
+    SF_OP(relu, x < 0 ? T(0) : x)
+    SF_OP(silu, x / (T(1) + std::exp(-x)))
+    SF_OP(mish, x * std::tanh(std::log1p(std::exp(x))))
+    SF_OP(hardswish, x * std::fmin(std::fmax(x + T(3), T(0)), T(6)) / T(6))
+    SF_OP(hardsigmoid, std::isnan(x) ? x : std::fmin(std::fmax(x + T(3), T(0)), T(6)) / T(6))
+    SF_OP(gelu, gelu(x, p.a != 0))
+    SF_OP(elu, x <= 0 ? std::expm1(x * static_cast<T>(p.c)) * (a * b) : x * b)
+    SF_OP(leaky_relu, x > 0 ? x : x * a)
+    SF_OP(softplus, x * a > b ? x : std::log1p(std::exp(x * a)) / a)
+    SF_OP(clamp, x < a ? (a > b ? b : a) : x > b ? b : x)
     default:
-      return x;
+      break;
   }
+#undef SF_OP
+  return x;
 }
 
 }  // namespace sixfold::cpu

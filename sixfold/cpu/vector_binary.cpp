@@ -80,21 +80,21 @@ void apply(const float* a, int64_t a_stride, const float* b, int64_t b_stride, f
 BinaryF32 binary_function(Arithmetic op) {
   switch (op) {
     case Arithmetic::add:
-      return apply<Add>;
+      return keeps(Op::add) ? apply<Add> : nullptr;
     case Arithmetic::sub:
-      return apply<Sub>;
+      return keeps(Op::sub) ? apply<Sub> : nullptr;
     case Arithmetic::mul:
-      return apply<Mul>;
+      return keeps(Op::mul) ? apply<Mul> : nullptr;
     case Arithmetic::div:
-      return apply<Div>;
+      return keeps(Op::div) ? apply<Div> : nullptr;
     case Arithmetic::div_trunc:
-      return apply<DivTrunc>;
+      return keeps(Op::div) ? apply<DivTrunc> : nullptr;
     case Arithmetic::minimum:
-      return apply<Minimum>;
+      return keeps(Op::minimum) ? apply<Minimum> : nullptr;
     case Arithmetic::maximum:
-      return apply<Maximum>;
+      return keeps(Op::maximum) ? apply<Maximum> : nullptr;
     case Arithmetic::prelu:
-      return apply<Prelu>;
+      return keeps(Op::prelu) ? apply<Prelu> : nullptr;
     default:
       return nullptr;
   }
@@ -167,15 +167,15 @@ BinaryF32 binary_f32(Op op, const Attrs& attrs) {
   if (const BinaryF32 function = HWY_DYNAMIC_DISPATCH(binary_function)(arithmetic)) return function;
   switch (arithmetic) {
     case Arithmetic::div_floor:
-      return apply_libm<Arithmetic::div_floor>;
+      return keeps(Op::div) ? apply_libm<Arithmetic::div_floor> : nullptr;
     case Arithmetic::fmod:
-      return apply_libm<Arithmetic::fmod>;
+      return keeps(Op::fmod) ? apply_libm<Arithmetic::fmod> : nullptr;
     case Arithmetic::remainder:
-      return apply_libm<Arithmetic::remainder>;
+      return keeps(Op::remainder) ? apply_libm<Arithmetic::remainder> : nullptr;
     case Arithmetic::pow:
-      return apply_libm<Arithmetic::pow>;
+      return keeps(Op::pow) ? apply_libm<Arithmetic::pow> : nullptr;
     case Arithmetic::atan2:
-      return apply_libm<Arithmetic::atan2>;
+      return keeps(Op::atan2) ? apply_libm<Arithmetic::atan2> : nullptr;
     default:
       return nullptr;
   }

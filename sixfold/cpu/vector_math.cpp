@@ -155,74 +155,54 @@ void apply(const float* in, float* out, size_t n, const UnaryParams& params) {
   std::memcpy(out + i, rest, (n - i) * sizeof(float));
 }
 
+// Null for an op that this build does not keep, whose code is then not there.
+#define SF_OP(id, function) \
+  case Op::id:              \
+    return keeps(Op::id) ? (function) : nullptr;
+
 UnaryF32::Function function_of(Op op, bool tanh_gelu) {
   switch (op) {
-    case Op::abs:
-      return apply<Abs>;
-    case Op::neg:
-      return apply<Neg>;
-    case Op::exp:
-      return apply<Exp>;
-    case Op::exp2:
-      return apply<Exp2>;
-    case Op::expm1:
-      return apply<Expm1>;
-    case Op::log:
-      return apply<Log>;
-    case Op::log1p:
-      return apply<Log1p>;
-    case Op::log2:
-      return apply<Log2>;
-    case Op::sqrt:
-      return apply<Sqrt>;
-    case Op::rsqrt:
-      return apply<Rsqrt>;
-    case Op::reciprocal:
-      return apply<Reciprocal>;
-    case Op::sin:
-      return apply<Sin>;
-    case Op::cos:
-      return apply<Cos>;
-    case Op::tanh:
-      return apply<Tanh>;
-    case Op::sigmoid:
-      return apply<Sigmoid>;
-    case Op::erf:
-      return apply<Erf>;
-    case Op::ceil:
-      return apply<Ceil>;
-    case Op::floor:
-      return apply<Floor>;
-    case Op::round:
-      return apply<Round>;
-    case Op::trunc:
-      return apply<Trunc>;
-    case Op::sign:
-      return apply<Sign>;
-    case Op::relu:
-      return apply<Relu>;
-    case Op::silu:
-      return apply<Silu>;
-    case Op::mish:
-      return apply<Mish>;
-    case Op::hardswish:
-      return apply<Hardswish>;
-    case Op::hardsigmoid:
-      return apply<Hardsigmoid>;
-    case Op::gelu:
-      return tanh_gelu ? apply<GeluTanh> : apply<GeluErf>;
-    case Op::elu:
-      return apply<Elu>;
-    case Op::leaky_relu:
-      return apply<LeakyRelu>;
-    case Op::softplus:
-      return apply<Softplus>;
-    case Op::clamp:
-      return apply<Clamp>;
+    SF_OP(abs, apply<Abs>)
+    SF_OP(neg, apply<Neg>)
+    SF_OP(exp, apply<Exp>)
+    SF_OP(exp2, apply<Exp2>)
+    SF_OP(expm1, apply<Expm1>)
+    SF_OP(log, apply<Log>)
+    SF_OP(log1p, apply<Log1p>)
+    SF_OP(log2, apply<Log2>)
+    SF_OP(sqrt, apply<Sqrt>)
+    SF_OP(rsqrt, apply<Rsqrt>)
+    SF_OP(reciprocal, apply<Reciprocal>)
+    SF_OP(sin, apply<Sin>)
+    SF_OP(cos, apply<Cos>)
+    SF_OP(tanh, apply<Tanh>)
+    SF_OP(sigmoid, apply<Sigmoid>)
+    SF_OP(erf, apply<Erf>)
+    SF_OP(ceil, apply<Ceil>)
+    SF_OP(floor, apply<Floor>)
+    SF_OP(round, apply<Round>)
+    SF_OP(trunc, apply<Trunc>)
+    SF_OP(sign, apply<Sign>)
+    SF_OP(relu, apply<Relu>)
+    SF_OP(silu, apply<Silu>)
+    SF_OP(mish, apply<Mish>)
+    SF_OP(hardswish, apply<Hardswish>)
+    SF_OP(hardsigmoid, apply<Hardsigmoid>)
+    SF_OP(gelu, tanh_gelu ? apply<GeluTanh> : apply<GeluErf>)
+    SF_OP(elu, apply<Elu>)
+    SF_OP(leaky_relu, apply<LeakyRelu>)
+    SF_OP(softplus, apply<Softplus>)
+    SF_OP(clamp, apply<Clamp>)
     default:
       return nullptr;
   }
 }
+
+// What other kernels are made of, whether or not their ops are kept.
+void exp_all(const float* in, float* out, size_t n) { apply<Exp>(in, out, n, {}); }
+void log_all(const float* in, float* out, size_t n) { apply<Log>(in, out, n, {}); }
+void tanh_all(const float* in, float* out, size_t n) { apply<Tanh>(in, out, n, {}); }
+void sigmoid_all(const float* in, float* out, size_t n) { apply<Sigmoid>(in, out, n, {}); }
 
 float exp_sum(const float* in, float scale, float shift, float* out, size_t n) {
   const F32 d;
@@ -253,6 +233,10 @@ namespace {
 
 HWY_EXPORT(function_of);
 HWY_EXPORT(exp_sum);
+HWY_EXPORT(exp_all);
+HWY_EXPORT(log_all);
+HWY_EXPORT(tanh_all);
+HWY_EXPORT(sigmoid_all);
 
 // Functions that no model spends its time in.
 template <Op op>
@@ -261,37 +245,21 @@ void apply_libm(const float* in, float* out, size_t n, const UnaryParams& params
 }
 UnaryF32::Function libm_function(Op op) {
   switch (op) {
-    case Op::log10:
-      return apply_libm<Op::log10>;
-    case Op::tan:
-      return apply_libm<Op::tan>;
-    case Op::asin:
-      return apply_libm<Op::asin>;
-    case Op::acos:
-      return apply_libm<Op::acos>;
-    case Op::atan:
-      return apply_libm<Op::atan>;
-    case Op::sinh:
-      return apply_libm<Op::sinh>;
-    case Op::cosh:
-      return apply_libm<Op::cosh>;
-    case Op::asinh:
-      return apply_libm<Op::asinh>;
-    case Op::acosh:
-      return apply_libm<Op::acosh>;
-    case Op::atanh:
-      return apply_libm<Op::atanh>;
-    case Op::erfinv:
-      return apply_libm<Op::erfinv>;
-    case Op::lgamma:
-      return apply_libm<Op::lgamma>;
+    SF_OP(log10, apply_libm<Op::log10>)
+    SF_OP(tan, apply_libm<Op::tan>)
+    SF_OP(asin, apply_libm<Op::asin>)
+    SF_OP(acos, apply_libm<Op::acos>)
+    SF_OP(atan, apply_libm<Op::atan>)
+    SF_OP(sinh, apply_libm<Op::sinh>)
+    SF_OP(cosh, apply_libm<Op::cosh>)
+    SF_OP(asinh, apply_libm<Op::asinh>)
+    SF_OP(acosh, apply_libm<Op::acosh>)
+    SF_OP(atanh, apply_libm<Op::atanh>)
+    SF_OP(erfinv, apply_libm<Op::erfinv>)
+    SF_OP(lgamma, apply_libm<Op::lgamma>)
     default:
       return nullptr;
   }
-}
-
-void run(Op op, const float* in, float* out, size_t n) {
-  HWY_DYNAMIC_DISPATCH(function_of)(op, false)(in, out, n, UnaryParams{});
 }
 
 }  // namespace
@@ -334,10 +302,10 @@ Result<UnaryF32> activation_f32(const Attrs& attrs) {
   return unary_f32(*op, attrs);
 }
 
-void exp_f32(const float* in, float* out, size_t n) { run(Op::exp, in, out, n); }
-void log_f32(const float* in, float* out, size_t n) { run(Op::log, in, out, n); }
-void tanh_f32(const float* in, float* out, size_t n) { run(Op::tanh, in, out, n); }
-void sigmoid_f32(const float* in, float* out, size_t n) { run(Op::sigmoid, in, out, n); }
+void exp_f32(const float* in, float* out, size_t n) { HWY_DYNAMIC_DISPATCH(exp_all)(in, out, n); }
+void log_f32(const float* in, float* out, size_t n) { HWY_DYNAMIC_DISPATCH(log_all)(in, out, n); }
+void tanh_f32(const float* in, float* out, size_t n) { HWY_DYNAMIC_DISPATCH(tanh_all)(in, out, n); }
+void sigmoid_f32(const float* in, float* out, size_t n) { HWY_DYNAMIC_DISPATCH(sigmoid_all)(in, out, n); }
 float exp_sum_f32(const float* in, float scale, float shift, float* out, size_t n) {
   return HWY_DYNAMIC_DISPATCH(exp_sum)(in, scale, shift, out, n);
 }

@@ -6,7 +6,8 @@
 
 namespace sixfold {
 
-Result<std::vector<Tensor>> evaluate(Op op, std::span<const Tensor> inputs, const Attrs& attrs) {
+Result<std::vector<Tensor>> evaluate(Op op, std::span<const Tensor> inputs, const Attrs& attrs,
+                                     Allocator& allocator) {
   FlatProgram program;
   std::vector<Type> types;
   ProgramStep step{op, {}, {}, attrs, std::string(to_text(op))};
@@ -27,14 +28,15 @@ Result<std::vector<Tensor>> evaluate(Op op, std::span<const Tensor> inputs, cons
     program.values.push_back({ProgramValue::temporary, t.dtype, static_shape(t.dims), {}, ""});
   }
   program.steps.push_back(std::move(step));
-  SF_ASSIGN(Plan plan, make_plan(std::move(program)));
+  SF_ASSIGN(Plan plan, make_plan(std::move(program), {.allocator = &allocator}));
   cpu::Pool pool(1);
-  SF_ASSIGN(const std::unique_ptr<Executor> executor, Executor::create(std::move(plan), pool));
+  SF_ASSIGN(const std::unique_ptr<Executor> executor, Executor::create(std::move(plan), pool, allocator));
   SF_TRY(executor->run({}));
   std::vector<Tensor> results;
   for (size_t i = 0; i < out_types.size(); ++i) {
     std::byte* bytes = nullptr;
-    Tensor t = Tensor::allocate(out_types[i].dtype, static_shape(out_types[i].dims), &bytes);
+    SF_ASSIGN(Tensor t,
+              Tensor::allocate(allocator, out_types[i].dtype, static_shape(out_types[i].dims), &bytes));
     std::memcpy(bytes, executor->output(i), t.size_bytes());
     results.push_back(std::move(t));
   }

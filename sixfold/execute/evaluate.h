@@ -9,6 +9,7 @@
 
 namespace sixfold {
 
-Result<std::vector<Tensor>> evaluate(Op op, std::span<const Tensor> inputs, const Attrs& attrs);
+Result<std::vector<Tensor>> evaluate(Op op, std::span<const Tensor> inputs, const Attrs& attrs,
+                                     Allocator& allocator = system_allocator());
 
 }  // namespace sixfold

@@ -1,23 +1,19 @@
 #include "sixfold/execute/executor.h"
 
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 
 namespace sixfold {
 
-Result<std::unique_ptr<Executor>> Executor::create(Plan plan, cpu::Pool& pool) {
+Result<std::unique_ptr<Executor>> Executor::create(Plan plan, cpu::Pool& pool, Allocator& allocator) {
   std::unique_ptr<Executor> out(new Executor(std::move(plan), pool));
-  const size_t bytes = (out->plan_.arena_bytes + 127) / 64 * 64;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, bytes));
-  if (!memory) return fail(Code::OutOfMemory, "the arena needs ", bytes, " bytes");
-  out->arena_ = {memory, [](void* p) { std::free(p); }};
-  out->bind();
+  SF_ASSIGN(out->arena_, OwnedBlock::take(allocator, out->plan_.arena_bytes, "the arena"));
+  SF_TRY(out->bind(allocator));
   out->reset_state();
   return out;
 }
 
-void Executor::bind() {
+Status Executor::bind(Allocator& allocator) {
   const auto& values = plan_.values;
   addresses_.assign(values.size(), nullptr);
   states_.resize(values.size());
@@ -27,16 +23,17 @@ void Executor::bind() {
     if (v.kind == ProgramValue::constant) {
       addresses_[s] = const_cast<std::byte*>(v.data.data);
     } else if (v.kind == ProgramValue::state) {
-      states_[s].reset(new std::byte[std::max<size_t>(v.desc.size_bytes(), 1)]);
-      addresses_[s] = states_[s].get();
+      SF_ASSIGN(states_[s], OwnedBlock::take(allocator, v.desc.size_bytes(), "a state"));
+      addresses_[s] = states_[s].data();
     } else if (v.kind == ProgramValue::temporary) {
-      addresses_[s] = arena_.get() + v.offset;
+      addresses_[s] = arena_.data() + v.offset;
     }
   }
   for (const auto& m : plan_.mutations) {
     const PlanValue& next = values[values[m.next].buffer];
-    const bool stage = next.kind == ProgramValue::state;
-    staged_.emplace_back(stage ? new std::byte[std::max<size_t>(next.desc.size_bytes(), 1)] : nullptr);
+    staged_.emplace_back();
+    if (next.kind != ProgramValue::state) continue;
+    SF_ASSIGN(staged_.back(), OwnedBlock::take(allocator, next.desc.size_bytes(), "a copy of a state"));
   }
   // A kernel that says so gets null for an output that nobody reads.
   std::vector<bool> read(values.size(), false);
@@ -66,12 +63,13 @@ void Executor::bind() {
     step_outputs_.push_back(std::move(out));
   }
   times_.assign(plan_.steps.size(), 0);
+  return {};
 }
 
 void Executor::reset_state() {
   for (Slot s = 0; s < states_.size(); ++s)
     if (states_[s])
-      std::memcpy(states_[s].get(), plan_.values[s].data.data, plan_.values[s].desc.size_bytes());
+      std::memcpy(states_[s].data(), plan_.values[s].data.data, plan_.values[s].desc.size_bytes());
 }
 
 Status Executor::run(std::span<const void* const> inputs) {
@@ -80,7 +78,7 @@ Status Executor::run(std::span<const void* const> inputs) {
                             " were given");
   for (size_t i = 0; i < inputs.size(); ++i) addresses_[plan_.inputs[i]] = const_cast<void*>(inputs[i]);
   for (const Binding& b : input_bindings_) step_inputs_[b.step][b.operand] = inputs[b.input];
-  std::byte* scratch = arena_.get() + plan_.scratch_offset;
+  std::byte* scratch = arena_.data() + plan_.scratch_offset;
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
     const auto begin =
         profiling_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
@@ -92,12 +90,12 @@ Status Executor::run(std::span<const void* const> inputs) {
   for (size_t i = 0; i < plan_.mutations.size(); ++i)
     if (staged_[i]) {
       const Slot next = plan_.mutations[i].next;
-      std::memcpy(staged_[i].get(), address(next), plan_.values[next].desc.size_bytes());
+      std::memcpy(staged_[i].data(), address(next), plan_.values[next].desc.size_bytes());
     }
   for (size_t i = 0; i < plan_.mutations.size(); ++i) {
     const auto& m = plan_.mutations[i];
     if (plan_.values[m.state].kind != ProgramValue::state) continue;
-    const void* from = staged_[i] ? staged_[i].get() : address(m.next);
+    const void* from = staged_[i] ? staged_[i].data() : address(m.next);
     std::memcpy(address(m.state), from, plan_.values[m.state].desc.size_bytes());
   }
   return {};

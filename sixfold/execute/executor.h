@@ -12,8 +12,9 @@ namespace sixfold {
 
 class Executor {
  public:
-  // All memory is taken here. The pool must outlive the executor.
-  static Result<std::unique_ptr<Executor>> create(Plan plan, cpu::Pool& pool);
+  // All memory is taken here. Pool and allocator must outlive the executor.
+  static Result<std::unique_ptr<Executor>> create(Plan plan, cpu::Pool& pool,
+                                                  Allocator& allocator = system_allocator());
 
   size_t input_count() const { return plan_.inputs.size(); }
   size_t output_count() const { return plan_.outputs.size(); }
@@ -35,15 +36,14 @@ class Executor {
  private:
   Executor(Plan plan, cpu::Pool& pool) : plan_(std::move(plan)), pool_(pool) {}
   void* address(Slot slot) const { return addresses_[plan_.values[slot].buffer]; }
-  void bind();
+  Status bind(Allocator& allocator);
 
   Plan plan_;
   cpu::Pool& pool_;
-  std::unique_ptr<std::byte[], void (*)(void*)> arena_{nullptr, nullptr};
-  std::vector<std::unique_ptr<std::byte[]>> states_;  // by slot of the buffer; null for other values
-  std::vector<std::unique_ptr<std::byte[]>>
-      staged_;                    // by mutation: copies of states that go into other states
-  std::vector<void*> addresses_;  // by slot of the buffer
+  OwnedBlock arena_;
+  std::vector<OwnedBlock> states_;  // by slot of the buffer; empty for other values
+  std::vector<OwnedBlock> staged_;  // by mutation: copies of states that go into other states
+  std::vector<void*> addresses_;    // by slot of the buffer
   std::vector<std::vector<const void*>> step_inputs_;
   std::vector<std::vector<void*>> step_outputs_;
   struct Binding {

@@ -15,7 +15,10 @@ using pte::Index;
 class Finder {
  public:
   explicit Finder(const pte::Method& method)
-      : method_(method), written_(method.values.size()), handled_(method.values.size()) {
+      : method_(method),
+        written_(method.values.size()),
+        handled_(method.values.size()),
+        ordered_(method.values.size()) {
     facts_.varies = std::make_unique<bool[]>(method.values.size());
     facts_.read = std::make_unique<bool[]>(method.values.size());
   }
@@ -31,6 +34,7 @@ class Finder {
     }
     for (const auto& chain : method_.chains)
       for (const pte::Instruction& instruction : chain) visit(instruction);
+    find_row_major_inputs();
     read_views();
     find_renamed();
     return std::move(facts_);
@@ -46,7 +50,7 @@ class Finder {
         if (item >= 0) f(static_cast<size_t>(item));
   }
   void read(Index i) {
-    each(i, [&](size_t v) { facts_.read[v] = true; });
+    each(i, [&](size_t v) { facts_.read[v] = ordered_[v] = true; });
   }
   void write(Index i) {
     each(i, [&](size_t v) { written_[v] = written_[v] < 2 ? written_[v] + 1 : 2; });
@@ -82,9 +86,13 @@ class Finder {
   void visit(const pte::KernelCall& call) {
     const std::string name = pte::kernel_name(method_.operators[call.operator_index]);
     if (const PrimRow* prim = find_prim(name)) {
-      for (const Index i : call.args) {
-        read(i);
-        handle(i);
+      const bool viewed = prim->prim == Prim::view && is_row_major(call.args.back());
+      for (size_t k = 0; k < call.args.size(); ++k) {
+        if (k == 0 && viewed)
+          facts_.read[static_cast<size_t>(call.args[0])] = true;
+        else
+          read(call.args[k]);
+        handle(call.args[k]);
       }
       vary(prim->prim == Prim::copy_index ? call.args[0] : call.args.back());
       return;
@@ -100,20 +108,44 @@ class Finder {
     }
   }
 
+  struct Range {
+    uint32_t memory;
+    uint64_t begin, end;
+    bool operator==(const Range&) const = default;
+  };
+  std::optional<Range> range_of(size_t i) const {
+    const auto* t = std::get_if<pte::Tensor>(&method_.values[i]);
+    if (!t || !t->allocation) return std::nullopt;
+    return Range{t->allocation->memory_id, t->allocation->offset,
+                 t->allocation->offset + pte::size_bytes(*t).value_or(0)};
+  }
+  bool is_row_major(Index i) const {
+    const auto* t = std::get_if<pte::Tensor>(&method_.values[static_cast<size_t>(i)]);
+    return t && std::is_sorted(t->dim_order.begin(), t->dim_order.end());
+  }
+
+  void find_row_major_inputs() {
+    for (const Index i : method_.inputs) {
+      const auto at = static_cast<size_t>(i);
+      const auto range = range_of(at);
+      if (!range || ordered_[at] || is_row_major(i)) continue;
+      bool viewed = facts_.read[at], all = true;
+      for (size_t v = 0; v < written_.size(); ++v) {
+        const auto other = range_of(v);
+        if (v == at || !other || !facts_.read[v] || written_[v] || other->memory != range->memory ||
+            other->begin >= range->end || range->begin >= other->end)
+          continue;
+        viewed = true;
+        all = all && *other == *range && is_row_major(static_cast<Index>(v));
+      }
+      if (viewed && all) facts_.row_major_inputs.push_back(i);
+    }
+  }
+
   // A view without an instruction is a tensor that is read, and never written under its own name: what lies
   // in the same memory is read through it.
   void read_views() {
-    struct Range {
-      uint32_t memory;
-      uint64_t begin, end;
-    };
     std::vector<Range> views;
-    const auto range_of = [&](size_t i) -> std::optional<Range> {
-      const auto* t = std::get_if<pte::Tensor>(&method_.values[i]);
-      if (!t || !t->allocation) return std::nullopt;
-      return Range{t->allocation->memory_id, t->allocation->offset,
-                   t->allocation->offset + pte::size_bytes(*t).value_or(0)};
-    };
     for (size_t i = 0; i < written_.size(); ++i)
       if (const auto r = range_of(i); r && facts_.read[i] && !written_[i]) views.push_back(*r);
     if (views.empty()) return;
@@ -210,6 +242,7 @@ class Finder {
   MethodFacts facts_;
   std::vector<uint8_t> written_;  // how often, at most 2
   std::vector<bool> handled_;
+  std::vector<bool> ordered_;  // read by somebody who sees its dim order
 };
 
 }  // namespace

@@ -22,6 +22,10 @@ struct MethodFacts {
   // An instruction reads it, the method returns it, or it is memory that one reads.
   std::unique_ptr<bool[]> read;
   std::vector<RenamedConstant> renamed;
+  // Inputs that the file says to be of another order than row-major, though nothing reads them but views
+  // which take their memory for row-major: then it is what they must be. ExecuTorch's exporter writes such
+  // files for a reshape of a transposed input.
+  std::vector<pte::Index> row_major_inputs;
 };
 MethodFacts find_facts(const pte::Method& method);
 

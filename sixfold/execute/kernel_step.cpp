@@ -22,11 +22,8 @@ int64_t bits_of(double x) {
 
 Status Scratch::reserve(size_t bytes) {
   if (block.size_bytes() >= bytes) return {};
-  OwnedBlock larger(*allocator, bytes);
-  if (!larger.data())
-    return fail(Code::OutOfMemory, "scratch for kernels needs ", bytes, " bytes, and has ",
-                block.size_bytes());
-  block = std::move(larger);
+  block = OwnedBlock();  // nobody runs: what it holds is of no use, and may be what makes room
+  SF_ASSIGN(block, OwnedBlock::take(*allocator, bytes, "scratch for kernels"));
   return {};
 }
 
@@ -216,7 +213,8 @@ bool KernelStep::overlaps(const Values& values) const {
 }
 
 Result<std::unique_ptr<PreparedCall>> KernelStep::make(const Values& values, const Attrs& attrs,
-                                                       bool with_data, bool direct, bool* missed_data) {
+                                                       bool with_data, bool direct, Allocator& allocator,
+                                                       bool* missed_data) {
   std::vector<OperandDesc> operands(operands_.size());
   for (size_t i = 0; i < operands.size(); ++i) {
     if (operands_[i] < 0) continue;
@@ -229,14 +227,14 @@ Result<std::unique_ptr<PreparedCall>> KernelStep::make(const Values& values, con
     const TensorState& t = *values.tensor(results_[i]);
     results[i] = {t.dtype, t.sizes, t.dim_order, t.most, t.resizable, used_[i]};
   }
-  PreparedCall::Request request{rule_, operands, &attrs, results, seed_, direct};
+  PreparedCall::Request request{rule_, operands, &attrs, results, seed_, direct, &allocator};
   return PreparedCall::create(request, missed_data);
 }
 
-Status KernelStep::prepare(Values& values, bool with_data, bool* missed_data) {
+Status KernelStep::prepare(Values& values, Allocator& allocator, bool with_data, bool* missed_data) {
   SF_ASSIGN(const Attrs attrs, read_attrs(values));
   bound_ = moved_ = false;
-  SF_ASSIGN(call_, make(values, attrs, with_data, /*direct=*/true, missed_data));
+  SF_ASSIGN(call_, make(values, attrs, with_data, /*direct=*/true, allocator, missed_data));
   if (!overlaps(values)) return {};
   // A result may be where its operand is only if the kernel works element by element.
   const int k = call_->in_place_operand();
@@ -250,11 +248,22 @@ Status KernelStep::prepare(Values& values, bool with_data, bool* missed_data) {
                                    static_cast<size_t>(result.most) * size_of(result.dtype));
     if (!others) return {};
   }
-  SF_ASSIGN(call_, make(values, attrs, with_data, /*direct=*/false, missed_data));
+  SF_ASSIGN(call_, make(values, attrs, with_data, /*direct=*/false, allocator, missed_data));
   return {};
 }
 
-Status KernelStep::prepare_static(Values& values, Scratch& scratch) {
+std::vector<std::span<const std::byte>> KernelStep::unread_constants(const Values& values) const {
+  std::vector<std::span<const std::byte>> out;
+  for (const pte::Index i : operands_) {
+    const TensorState* t = i < 0 ? nullptr : values.tensor(i);
+    if (!call_ || !t || !t->constant) continue;
+    const std::span<const std::byte> data(t->data, t->size_bytes());
+    if (!call_->reads(data)) out.push_back(data);
+  }
+  return out;
+}
+
+Status KernelStep::prepare_static(Values& values, Scratch& scratch, bool varying) {
   // Rooms for the key, so that later comparisons allocate nothing.
   size_t room = 0;
   for (const auto* list : {&operands_, &results_})
@@ -266,13 +275,18 @@ Status KernelStep::prepare_static(Values& values, Scratch& scratch) {
   }
   new_key_.reserve(room);
   key_.reserve(room);
-  if (varies_) return {};
+  if (varies_ && !varying) return {};
   // Inputs and outputs that the caller gives have no address yet.
   for (size_t i = 0; i < operands_.size(); ++i)
     operand_data_[i] = operands_[i] < 0 ? nullptr : values.tensor(operands_[i])->data;
   for (size_t i = 0; i < results_.size(); ++i) result_data_[i] = values.tensor(results_[i])->data;
   bool missed = false;
-  if (Status s = prepare(values, /*with_data=*/false, &missed); !s.ok()) {
+  if (varies_) {
+    Status ignored = prepare(values, *scratch.allocator, /*with_data=*/false, &missed);
+    call_.reset();
+    return {};
+  }
+  if (Status s = prepare(values, *scratch.allocator, /*with_data=*/false, &missed); !s.ok()) {
     if (!missed || s.error().code() != Code::Unsupported) return s;
     needs_data_ = true;  // its answer depends on data, which there is only when it runs
     return {};
@@ -299,18 +313,18 @@ Status KernelStep::run(Values& values, Scratch& scratch, cpu::Pool& pool) {
   stale = stale || (moved_ && overlaps(values));
   if (stale) {
     bool missed = false;
-    Status s = needs_data_ ? ok_status() : prepare(values, /*with_data=*/false, &missed);
+    Status s = needs_data_ ? ok_status() : prepare(values, *scratch.allocator, /*with_data=*/false, &missed);
     if (needs_data_ || (!s.ok() && missed && s.error().code() == Code::Unsupported)) {
       needs_data_ = true;
-      s = prepare(values, /*with_data=*/true, nullptr);
+      s = prepare(values, *scratch.allocator, /*with_data=*/true, nullptr);
     }
     if (!s.ok()) {
       call_.reset();
       return s;
     }
     std::swap(key_, new_key_);
-    SF_TRY(scratch.reserve(call_->scratch_bytes()));
   }
+  SF_TRY(scratch.reserve(call_->scratch_bytes()));
   SF_TRY(resize_results(values));
   if (moved_ || !bound_ || bound_scratch_ != scratch.block.data()) {
     call_->bind(operand_data_, result_data_, scratch.block.data());

@@ -4,14 +4,14 @@
 
 #include <memory>
 
-#include "sixfold/execute/allocator.h"
+#include "sixfold/base/allocator.h"
 #include "sixfold/execute/prepared_call.h"
 #include "sixfold/execute/values.h"
 #include "sixfold/load/kernel_table.h"
 
 namespace sixfold {
 
-// One piece of memory for all calls of a method, since one runs at a time.
+// One piece of memory for all calls of a method, since one runs at a time; and who gives it.
 struct Scratch {
   Allocator* allocator = nullptr;
   OwnedBlock block;
@@ -30,8 +30,11 @@ class KernelStep {
                                    std::span<const pte::Index> args, const Values& values, const Facts& facts,
                                    int64_t seed);
 
-  // Prepares a call that can be prepared now: at load, when all memory has its place.
-  Status prepare_static(Values& values, Scratch& scratch);
+  // Prepares a call that can be prepared now: at load, when all memory has its place. `varying`: tries also
+  // one whose sizes change, with those of now, and forgets it: for tools that ask what a program needs.
+  Status prepare_static(Values& values, Scratch& scratch, bool varying = false);
+  // Constants that a prepared call does not read any more: it has them packed.
+  std::vector<std::span<const std::byte>> unread_constants(const Values& values) const;
   // Prepares if need be, and runs.
   Status run(Values& values, Scratch& scratch, cpu::Pool& pool);
 
@@ -43,9 +46,9 @@ class KernelStep {
   Status check_bools(const Values& values) const;
   Result<Attrs> read_attrs(const Values& values) const;
   void write_key(const Values& values);
-  Status prepare(Values& values, bool with_data, bool* missed_data);
+  Status prepare(Values& values, Allocator& allocator, bool with_data, bool* missed_data);
   Result<std::unique_ptr<PreparedCall>> make(const Values& values, const Attrs& attrs, bool with_data,
-                                             bool direct, bool* missed_data);
+                                             bool direct, Allocator& allocator, bool* missed_data);
   bool overlaps(const Values& values) const;
   Status resize_results(Values& values);
 

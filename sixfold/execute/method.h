@@ -10,7 +10,7 @@
 #include <atomic>
 #include <memory>
 
-#include "sixfold/execute/allocator.h"
+#include "sixfold/base/allocator.h"
 #include "sixfold/execute/delegate.h"
 #include "sixfold/execute/kernel_step.h"
 #include "sixfold/execute/prims.h"
@@ -52,6 +52,8 @@ struct MethodOptions {
   size_t threads = 1;              // 0: one for each core
   // With one, results that nobody reads are computed too. Must outlive the method.
   MethodObserver* observer = nullptr;
+  // For tools that ask what a program needs: see KernelStep::prepare_static.
+  bool prepare_varying = false;
   // What a jump backwards may cost at most.
   uint64_t max_instructions = 10'000'000;
 };
@@ -136,6 +138,7 @@ class Method {
   std::unique_ptr<cpu::Pool> own_pool_;
   cpu::Pool* pool_;
   uint64_t max_instructions_;
+  bool prepare_varying_;
   Values values_;
   std::vector<std::span<std::byte>> arenas_;
   std::vector<OwnedBlock> blocks_;

@@ -31,6 +31,7 @@ Method::Method(Program program, const pte::Method& plan, const MethodOptions& op
       own_pool_(options.pool ? nullptr : std::make_unique<cpu::Pool>(options.threads)),
       pool_(options.pool ? options.pool : own_pool_.get()),
       max_instructions_(options.max_instructions),
+      prepare_varying_(options.prepare_varying),
       values_(plan.values),
       observer_(options.observer),
       input_set_(plan.inputs.size()) {
@@ -94,10 +95,7 @@ Status Method::bind_memory(const MethodOptions& options) {
   for (size_t i = 0; i < count; ++i) {
     const auto bytes = static_cast<size_t>(plan_->buffer_sizes[i + 1]);
     if (options.arenas.empty()) {
-      OwnedBlock block(allocator_, bytes);
-      if (!block.data())
-        return fail(Code::OutOfMemory, "planned buffer ", i + 1, " needs ", bytes,
-                    " bytes, and the allocator has none");
+      SF_ASSIGN(OwnedBlock block, OwnedBlock::take(allocator_, bytes, cat("planned buffer ", i + 1)));
       block.fill_with_zeros();  // a buffer that nobody writes first reads as zeros
       arenas_.emplace_back(block.data(), bytes);
       blocks_.push_back(std::move(block));
@@ -141,10 +139,7 @@ Status Method::bind_unplanned() {
   for (const pte::Index i : plan_->outputs) {
     TensorState* t = values_.tensor(i);
     if (!t || t->planned || t->constant || t->data || from_caller[static_cast<size_t>(i)]) continue;
-    OwnedBlock block(allocator_, capacity_bytes(*t));
-    if (!block.data())
-      return fail(Code::OutOfMemory, "output value ", i, " needs ", capacity_bytes(*t),
-                  " bytes, and the allocator has none");
+    SF_ASSIGN(OwnedBlock block, OwnedBlock::take(allocator_, capacity_bytes(*t), cat("output value ", i)));
     block.fill_with_zeros();
     t->data = block.data();
     blocks_.push_back(std::move(block));
@@ -186,7 +181,9 @@ Result<Method::Step> Method::bind_step(const pte::Instruction& instruction, cons
     const KernelRow* row = find_kernel(name);
     SF_ASSIGN(KernelStep step,
               KernelStep::create(*row, *aten::find_rule(row->target), call->args, values_, facts, seed));
-    SF_TRY(step.prepare_static(values_, scratch_));
+    SF_TRY(step.prepare_static(values_, scratch_, prepare_varying_));
+    // The file's pages of weights that are packed now need not stay beside them.
+    for (const auto data : step.unread_constants(values_)) program_.forget(data);
     return Step(std::move(step));
   }
   if (const auto* call = std::get_if<pte::DelegateCall>(&instruction)) {
@@ -237,6 +234,10 @@ Status Method::bind_steps() {
   }
   const KernelStep::Facts facts{{found.varies.get(), plan_->values.size()},
                                 {found.read.get(), plan_->values.size()}};
+  for (const pte::Index i : found.row_major_inputs) {
+    std::vector<uint8_t>& order = values_.tensor(i)->dim_order;
+    std::sort(order.begin(), order.end());
+  }
   std::set<std::pair<size_t, size_t>> done;
   for (const RenamedConstant& r : found.renamed) {
     const TensorState& from = *values_.tensor(r.from);

@@ -122,6 +122,45 @@ TEST(Method, memory_of_another_order_is_brought_into_its_own) {
           "no permutation"));
 }
 
+// A file may call an input column-major, and then read it by a view in the same memory that says row-major:
+// the exporter dropped what made the view right for columns. Rows it is, whatever order the caller's memory
+// has.
+TEST(Method, an_input_that_only_row_major_views_read_is_row_major) {
+  for (const bool read_itself : {false, true}) {
+    MethodWriter w;
+    pte::Tensor columns = MethodWriter::tensor({2, 3});
+    columns.dim_order = {1, 0};
+    const auto x = w.planned(columns);
+    const auto flat = w.planned(MethodWriter::tensor({6}), 0);
+    const auto out = w.planned(MethodWriter::tensor({6}));
+    w.call("aten::neg.out", {flat, out, out});
+    if (read_itself) {
+      const auto other = w.planned(columns);
+      w.call("aten::neg.out", {x, other, other});
+      w.method().outputs = {out, other};
+    } else {
+      w.method().outputs = {out};
+    }
+    w.method().inputs = {x};
+    const auto method = w.load_method();
+    ASSERT_TRUE(method);
+    const std::vector<float> rows = {1, 2, 3, 4, 5, 6}, by_column = {1, 4, 2, 5, 3, 6};
+    const std::vector<float> expected =
+        read_itself ? std::vector<float>{-1, -4, -2, -5, -3, -6} : std::vector<float>{-1, -2, -3, -4, -5, -6};
+    ASSERT_EQ(message(feed(*method, 0, rows, {2, 3})), "ok");
+    ASSERT_EQ(message(method->execute()), "ok");
+    EXPECT_EQ(floats(*method, 0), expected);
+    const Shape sizes{2, 3};
+    const uint8_t order[] = {1, 0};
+    ASSERT_TRUE(method
+                    ->set_input(0, TensorView{DType::f32, sizes, order,
+                                              reinterpret_cast<const std::byte*>(by_column.data())})
+                    .ok());
+    ASSERT_EQ(message(method->execute()), "ok");
+    EXPECT_EQ(floats(*method, 0), expected);
+  }
+}
+
 TEST(Method, an_arena_that_is_too_small_is_an_error_with_both_sizes) {
   Net net;
   auto program = net.load();

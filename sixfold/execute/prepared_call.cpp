@@ -1,17 +1,19 @@
 #include "sixfold/execute/prepared_call.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace sixfold {
 
 Result<std::unique_ptr<PreparedCall>> PreparedCall::create(const Request& request, bool* missed_data) {
-  StepBuilder builder(request.results, request.seed);
+  StepBuilder builder(request.results, request.seed, *request.allocator);
   std::vector<ValueId> inputs;
   for (const OperandDesc& operand : request.operands)
     inputs.push_back(operand.dtype == DType::none ? builder.skip_operand() : builder.operand(operand));
   Call call(builder, request.rule->target, inputs, *request.attrs);
   Status returned = request.rule->apply(call);
   auto results = call.take(std::move(returned));
+  SF_TRY(builder.take_status());
   if (missed_data) *missed_data = builder.missed_data();
   if (!results.ok()) return results.take_error();
 
@@ -19,6 +21,7 @@ Result<std::unique_ptr<PreparedCall>> PreparedCall::create(const Request& reques
   SF_ASSIGN(FlatProgram program, builder.finish(*results, &out->shapes_));
   PlanOptions options;
   options.external_outputs = request.direct;
+  options.allocator = request.allocator;
   SF_ASSIGN(out->plan_, make_plan(std::move(program), options));
   out->used_data_ = builder.used_data();
   out->inputs_.assign(builder.inputs().begin(), builder.inputs().end());
@@ -49,6 +52,19 @@ Result<std::unique_ptr<PreparedCall>> PreparedCall::create(const Request& reques
   out->step_outputs_.resize(outs);
   out->copies_.reserve(plan.outputs.size());
   return out;
+}
+
+bool PreparedCall::reads(std::span<const std::byte> constant) const {
+  const auto inside = [&](Slot s) {
+    if (s == kNoSlot) return false;
+    const PlanValue& v = plan_.values[plan_.values[s].buffer];
+    return v.kind == ProgramValue::constant && v.data.data >= constant.data() &&
+           v.data.data < constant.data() + constant.size();
+  };
+  for (const PlanStep& step : plan_.steps)
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      if (!(i == 1 && step.kernel->packed_weights()) && inside(step.inputs[i])) return true;
+  return std::any_of(plan_.outputs.begin(), plan_.outputs.end(), inside);
 }
 
 void PreparedCall::bind(std::span<const std::byte* const> operands, std::span<std::byte* const> results,

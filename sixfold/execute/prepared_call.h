@@ -20,6 +20,7 @@ class PreparedCall {
     // Results in the caller's memory at once. Otherwise they are computed in scratch and copied, which is
     // right also where that memory is an operand's.
     bool direct = true;
+    Allocator* allocator = nullptr;  // of packed weights and computed constants; outlives the call
   };
   // missed_data: the op's result depends on data (OperandDesc::known) that the request did not have.
   static Result<std::unique_ptr<PreparedCall>> create(const Request& request, bool* missed_data);
@@ -27,6 +28,9 @@ class PreparedCall {
   size_t scratch_bytes() const { return plan_.arena_bytes; }
   const std::vector<Shape>& shapes() const { return shapes_; }  // of all results
   bool used_data() const { return used_data_; }
+  // Whether running reads any of these bytes, which are a constant operand's; not if all was packed or
+  // folded.
+  bool reads(std::span<const std::byte> constant) const;
   // With direct: result 0 may be the memory of this operand, if both begin at the same place; -1: of none.
   int in_place_operand() const { return in_place_operand_; }
 

@@ -93,6 +93,34 @@ inline std::vector<float> floats(const Method& method, size_t i) {
   const auto* data = reinterpret_cast<const float*>(t->data);
   return {data, data + t->size_bytes() / sizeof(float)};
 }
+// Files in test/pte, by name.
+inline std::string golden_path(const std::string& name) { return SIXFOLD_SOURCE_DIR "/test/pte/" + name; }
+inline Program golden(const std::string& name) {
+  auto program = Program::open(golden_path(name));
+  EXPECT_TRUE(program.ok()) << program.error().message();
+  return std::move(program).value();
+}
+
+// A run with inputs of `extent` along an axis that may change: outputs as bytes.
+inline Result<std::vector<std::byte>> run_method(Method& method, int64_t extent) {
+  for (size_t i = 0; i < method.input_count(); ++i) {
+    const auto* t = std::get_if<TensorState>(&method.input(i));
+    if (!t) continue;
+    Shape sizes = t->sizes;
+    if (t->resizable && !sizes.empty()) sizes[0] = extent;
+    std::vector<float> data(static_cast<size_t>(numel(sizes)));
+    for (size_t k = 0; k < data.size(); ++k) data[k] = static_cast<float>(k % 7) - 2.5f;
+    SF_TRY(method.set_input(
+        i, TensorView{t->dtype, sizes, t->dim_order, reinterpret_cast<const std::byte*>(data.data())}));
+    if (!t->planned) return unsupported("an input that is not copied");
+  }
+  SF_TRY(method.execute());
+  std::vector<std::byte> out;
+  for (size_t i = 0; i < method.output_count(); ++i)
+    if (auto t = method.output_tensor(i); t.ok()) out.insert(out.end(), t->data, t->data + t->size_bytes());
+  return out;
+}
+
 inline std::string message(const Status& status) { return status.ok() ? "ok" : status.error().message(); }
 
 }  // namespace sixfold::testing

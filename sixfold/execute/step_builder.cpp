@@ -34,7 +34,8 @@ bool is_plain_order(std::span<const uint8_t> dim_order) {
   return std::is_sorted(dim_order.begin(), dim_order.end());
 }
 
-StepBuilder::StepBuilder(std::span<const ResultDesc> results, int64_t seed) : results_(results), seed_(seed) {
+StepBuilder::StepBuilder(std::span<const ResultDesc> results, int64_t seed, Allocator& allocator)
+    : results_(results), seed_(seed), allocator_(allocator) {
   for (const ResultDesc& r : results)
     result_types_.push_back({r.dtype, to_dims(Shape(r.sizes.begin(), r.sizes.end()))});
 }
@@ -103,12 +104,14 @@ const Tensor* StepBuilder::constant_data(ValueId id) const {
 
 std::optional<Tensor> StepBuilder::known(ValueId id) const {
   const Value& v = values_[id.index];
-  if (v.is_constant) return to_contiguous(v.data);
-  if (v.known.dtype != DType::none) {
-    used_data_ = true;
-    return to_contiguous(v.known);
+  if (!v.is_constant && v.known.dtype == DType::none) {
+    missed_data_ = true;
+    return std::nullopt;
   }
-  missed_data_ = true;
+  used_data_ = used_data_ || !v.is_constant;
+  auto out = to_contiguous(allocator_, v.is_constant ? v.data : v.known);
+  if (out.ok()) return std::move(out).value();
+  if (status_.ok()) status_ = out.take_error();
   return std::nullopt;
 }
 
@@ -141,10 +144,12 @@ Result<std::vector<ValueId>> StepBuilder::add(Op op, std::vector<ValueId> inputs
     bytes_out += static_cast<size_t>(numel(static_shape(t.dims))) * size_of(t.dtype);
   std::vector<ValueId> out;
   if (foldable && (bytes_out <= bytes_in || bytes_out <= kMaxGrownBytes)) {
-    if (auto folded = evaluate(op, constants, attrs); folded.ok()) {
+    auto folded = evaluate(op, constants, attrs, allocator_);
+    if (folded.ok()) {
       for (Tensor& t : *folded) out.push_back(constant(std::move(t)));
       return out;
     }
+    if (folded.error().code() == Code::OutOfMemory) return folded.take_error();
   }
   ProgramStep step{op, {}, {}, std::move(attrs), std::string(to_text(op))};
   for (const ValueId v : inputs) step.inputs.push_back(slot_of(v));

@@ -32,7 +32,7 @@ struct ResultDesc {
 class StepBuilder final : public Builder {
  public:
   // The results live as long as the builder.
-  StepBuilder(std::span<const ResultDesc> results, int64_t seed);
+  StepBuilder(std::span<const ResultDesc> results, int64_t seed, Allocator& allocator);
 
   // An operand of the call; inputs() tells the operands that are not constant, in the program's order.
   ValueId operand(const OperandDesc& desc);
@@ -60,6 +60,10 @@ class StepBuilder final : public Builder {
   const Type& output_type(size_t i) const override { return result_types_[i]; }
   bool is_used(size_t i) const override { return results_[i].used; }
   int64_t seed() const override { return seed_; }
+  Allocator& allocator() const override { return allocator_; }
+
+  // An error that a rule could not be told: no memory for data that it asked for.
+  Status take_status() { return std::move(status_); }
 
  private:
   struct Value {
@@ -76,6 +80,8 @@ class StepBuilder final : public Builder {
   std::span<const ResultDesc> results_;
   std::vector<Type> result_types_;
   int64_t seed_;
+  Allocator& allocator_;
+  mutable Status status_;
   std::deque<Value> values_;  // references stay valid
   FlatProgram program_;
   std::vector<uint32_t> inputs_;

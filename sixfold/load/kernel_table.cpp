@@ -1,15 +1,38 @@
 #include "sixfold/load/kernel_table.h"
 
 #include <algorithm>
+#include <array>
 
+#include "sixfold/base/selection.h"
 #include "sixfold/load/prim_table.h"
 
 namespace sixfold {
 namespace {
 
-constexpr KernelRow kRows[] = {
-#include "sixfold/load/out_variants.inc"
+// A row of the table that keeps its place in a selective build, or vanishes.
+struct Candidate : KernelRow {
+  consteval Candidate(const char* n, const char* t, const char* a)
+      : KernelRow{n, t, a}, kept(keeps(Part::kernel, n)) {}
+  bool kept;
 };
+consteval auto candidates() {
+  return std::to_array<Candidate>({
+#include "sixfold/load/out_variants.inc"
+  });
+}
+consteval size_t kept_count() {
+  size_t n = 0;
+  for (const Candidate& c : candidates()) n += c.kept;
+  return n;
+}
+consteval auto kept_rows() {
+  std::array<KernelRow, kept_count()> out{};
+  size_t n = 0;
+  for (const Candidate& c : candidates())
+    if (c.kept) out[n++] = c;
+  return out;
+}
+constexpr auto kRows = kept_rows();
 
 }  // namespace
 

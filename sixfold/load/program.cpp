@@ -1,41 +1,51 @@
 #include "sixfold/load/program.h"
 
-#include "sixfold/base/mapped_file.h"
 #include "sixfold/load/kernel_table.h"
 #include "sixfold/pte/open.h"
 
 namespace sixfold {
 
-Result<Program> Program::from_memory(std::span<const std::byte> bytes, const LoadOptions& options,
-                                     std::shared_ptr<const void> owner) {
+Result<std::shared_ptr<Program::State>> Program::load(std::span<const std::byte> bytes,
+                                                      const LoadOptions& options) {
   auto state = std::make_shared<State>();
   pte::OpenOptions open{.check_data = options.check_data};
   open.verify = {.limits = options.limits, .arity = kernel_arity};
   SF_ASSIGN(state->program, pte::open(bytes, open));
-  state->owners.push_back(std::move(owner));
   for (const std::string& path : options.data_files) {
     SF_ASSIGN(const auto file, MappedFile::open(path));
     if (options.prefetch) file->prefetch();
     auto data = pte::read_ptd(file->bytes(), options.limits);
     if (!data.ok()) return data.take_error().during(cat("reading ", path));
     state->data.push_back(std::move(data).value());
-    state->owners.push_back(file);
+    state->files.push_back(file);
   }
+  return state;
+}
+
+Result<Program> Program::from_memory(std::span<const std::byte> bytes, const LoadOptions& options,
+                                     std::shared_ptr<const void> owner) {
+  SF_ASSIGN(auto state, load(bytes, options));
+  state->owner = std::move(owner);
+  return Program(std::move(state));
+}
+
+Result<Program> Program::map(const std::shared_ptr<const MappedFile>& file, const LoadOptions& options) {
+  if (options.prefetch) file->prefetch();
+  SF_ASSIGN(auto state, load(file->bytes(), options));
+  state->files.push_back(file);
   return Program(std::move(state));
 }
 
 Result<Program> Program::open(const std::string& path, const LoadOptions& options) {
   SF_ASSIGN(const auto file, MappedFile::open(path));
-  if (options.prefetch) file->prefetch();
-  auto out = from_memory(file->bytes(), options, file);
+  auto out = map(file, options);
   if (!out.ok()) return out.take_error().during(cat("loading ", path));
   return out;
 }
 
 Result<Program> Program::open_descriptor(int fd, const LoadOptions& options) {
   SF_ASSIGN(const auto file, MappedFile::open_descriptor(fd));
-  if (options.prefetch) file->prefetch();
-  return from_memory(file->bytes(), options, file);
+  return map(file, options);
 }
 
 const pte::Method* Program::find_method(std::string_view name) const {
@@ -55,6 +65,10 @@ Result<std::span<const std::byte>> Program::data_of(const pte::Tensor& tensor) c
   return fail(Code::NotFound, "the tensor ", tensor.name, " is in an external data file, and ",
               state_->data.empty() ? "none was given"
                                    : cat("none of the ", state_->data.size(), " that were given has it"));
+}
+
+void Program::forget(std::span<const std::byte> data) const {
+  for (const auto& file : state_->files) file->forget(data);
 }
 
 const std::span<const std::byte>* Program::find_named_data(std::string_view key) const {

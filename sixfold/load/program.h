@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sixfold/base/mapped_file.h"
 #include "sixfold/base/result.h"
 #include "sixfold/pte/limits.h"
 #include "sixfold/pte/manifest.h"
@@ -41,15 +42,21 @@ class Program {
   // The bytes of a constant, or of the initial value of a planned tensor that has one; empty for other
   // tensors. An external tensor that no .ptd has is an error with its name.
   Result<std::span<const std::byte>> data_of(const pte::Tensor& tensor) const;
+  // A hint that constant data will not be read again soon; for data that is mapped from a file.
+  void forget(std::span<const std::byte> data) const;
   // Named data of the program or of a .ptd, for delegates; null when there is none.
   const std::span<const std::byte>* find_named_data(std::string_view key) const;
 
  private:
   struct State {
     pte::Program program;
-    std::vector<std::shared_ptr<const void>> owners;  // of the bytes that the rest refers to
+    // What keeps the bytes that the rest refers to.
+    std::shared_ptr<const void> owner;
+    std::vector<std::shared_ptr<const MappedFile>> files;
     std::vector<pte::DataFile> data;
   };
+  static Result<Program> map(const std::shared_ptr<const MappedFile>& file, const LoadOptions& options);
+  static Result<std::shared_ptr<State>> load(std::span<const std::byte> bytes, const LoadOptions& options);
   explicit Program(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
 };

@@ -21,7 +21,7 @@ const AtenRule* find_rule(std::string_view target) {
     auto* map = new std::unordered_map<std::string_view, const AtenRule*>;
     for (const Family& family : families()) {
       for (const AtenRule& rule : family.rules) {
-        map->emplace(rule.target, &rule);  // one row for each overload: checked by AtenRules' test
+        if (rule.target) map->emplace(rule.target, &rule);  // one row for each overload: checked by AtenRules' test
       }
     }
     return map;

@@ -198,6 +198,14 @@ bool Call::is_real_number(std::string_view name) const {
   return a && std::holds_alternative<double>(*a);
 }
 
+Tensor Call::allocate(DType dtype, Shape shape, std::byte** bytes) {
+  auto out = Tensor::allocate(builder_.allocator(), dtype, std::move(shape), bytes);
+  if (out.ok()) return std::move(out).value();
+  fail(out.take_error());
+  *bytes = nullptr;
+  return {};
+}
+
 ValueId Call::to(ValueId x, DType dtype) {
   if (!x.valid() || dtype_of(x) == dtype) return x;
   if (const Tensor* t = constant_data(x); t && t->shape.empty()) {

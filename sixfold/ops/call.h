@@ -48,6 +48,9 @@ class Builder {
   virtual const Type& output_type(size_t i) const = 0;
   virtual bool is_used(size_t i) const = 0;
 
+  // For the data of constants that a rule computes; outlives what is built.
+  virtual Allocator& allocator() const { return system_allocator(); }
+
   // Another number for each call of a program, the same whenever the program is built.
   virtual int64_t seed() const = 0;
 };
@@ -104,6 +107,8 @@ class Call {
     return op_all(op, std::move(inputs), std::move(attrs))[0];
   }
   std::vector<ValueId> op_all(Op op, std::vector<ValueId> inputs, Attrs attrs = {});  // every output
+  // Zeros to fill for a constant; null, and an error recorded, when there is no memory.
+  Tensor allocate(DType dtype, Shape shape, std::byte** bytes);
   ValueId constant(Tensor data) { return builder_.constant(std::move(data)); }
   ValueId scalar(double value, DType dtype) { return constant(Tensor::scalar(value, dtype)); }
   ValueId scalar(int64_t value, DType dtype) { return constant(Tensor::scalar(value, dtype)); }
@@ -161,8 +166,13 @@ inline DType to_float(DType d) { return is_float(d) ? d : DType::f32; }
 // One spelling of an ATen overload. Tables of these are the canonicalization; each op family has one
 // (ops/*/aten.cpp). An error that the Call has recorded counts as returned.
 struct AtenRule {
+  using Apply = Status (*)(Call& call);
+  // Both null for a rule that this build does not keep.
+  consteval AtenRule(const char* name, Apply rule)
+      : target(keeps(Part::rule, name) ? name : nullptr), apply(target ? rule : nullptr) {}
+
   const char* target;  // "aten.add.Tensor"
-  Status (*apply)(Call& call);
+  Apply apply;
 };
 
 }  // namespace sixfold

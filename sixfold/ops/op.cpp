@@ -20,6 +20,11 @@ constexpr std::array<Layout, kOpCount> kLayouts = {
 
 }  // namespace
 
+Usage*& usage_of_this_thread() {
+  static thread_local Usage* usage = nullptr;
+  return usage;
+}
+
 std::string_view to_text(Op op) { return kNames[static_cast<size_t>(op)]; }
 Layout layout_of(Op op) { return kLayouts[static_cast<size_t>(op)]; }
 

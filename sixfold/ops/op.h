@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,20 @@ inline constexpr size_t kOpCount = 1
 #undef OP
     ;
 
+// Whether this build has the op's kernel; a selective build has those that its programs use.
+constexpr bool keeps(Op op) {
+  switch (op) {
+    case Op::call:
+      break;
+#define OP(id, infer_fn, cpu_fn, layout, legal_fn) \
+  case Op::id:                                     \
+    return keeps(Part::op, #id);
+#include "sixfold/ops/aten.def"
+#undef OP
+  }
+  return false;
+}
+
 std::string_view to_text(Op op);
 std::optional<Op> find_op(std::string_view name);
 
@@ -45,6 +60,13 @@ namespace infer {
 
 // The output types of a canonical op; an error says what is wrong with the operands.
 InferResult infer_types(Op op, std::span<const Type> in, const Attrs& attrs);
+
+// For tools: what the ops of this thread are, while one looks. Null when nobody does.
+struct Usage {
+  std::set<Op> ops;
+  std::set<DType> dtypes;  // of operands and results
+};
+Usage*& usage_of_this_thread();
 
 // Which memory layouts the CPU kernel of an op takes and gives (see plan/).
 enum class Layout : uint8_t {

@@ -39,7 +39,9 @@ class Planner {
       PlanValue out;
       out.kind = v.kind;
       out.desc = {v.dtype, v.shape, contiguous_strides(v.shape), nullptr};
-      if (v.kind == ProgramValue::constant || v.kind == ProgramValue::state) out.data = to_contiguous(v.data);
+      if (v.kind == ProgramValue::constant || v.kind == ProgramValue::state) {
+        SF_ASSIGN(out.data, to_contiguous(*options_.allocator, v.data));
+      }
       if (v.kind == ProgramValue::constant) out.desc.constant = out.data.data;
       add_value(std::move(out));
     }
@@ -92,22 +94,15 @@ class Planner {
     PlanValue out;
     out.desc = to;
     const Attrs attrs{{"dims", to_dims(dims)}};
-    auto kernel = cpu::make({Op::permute, std::span(&from, 1), std::span(&kernel_out, 1), attrs});
+    auto kernel =
+        cpu::make({Op::permute, std::span(&from, 1), std::span(&kernel_out, 1), attrs, *options_.allocator});
     if (!kernel.ok()) {
       if (error_.ok()) error_ = kernel.take_error();
       return s;
     }
     if (desc(s).constant) {
       out.kind = ProgramValue::constant;
-      std::byte* bytes = nullptr;
-      out.data = Tensor::allocate(to.dtype, to.shape, &bytes);
-      out.desc.constant = bytes;
-      std::vector<std::byte> scratch((*kernel)->scratch_bytes() + 64);
-      cpu::Pool pool(1);
-      const void* in = desc(s).constant;
-      void* result = bytes;
-      if (Status st = (*kernel)->run({std::span(&in, 1), std::span(&result, 1), scratch.data(), pool});
-          !st.ok()) {
+      if (Status st = reorder_constant(**kernel, s, out); !st.ok()) {
         if (error_.ok()) error_ = std::move(st);
         return s;
       }
@@ -116,6 +111,18 @@ class Planner {
     const Slot slot = add_value(std::move(out));
     plan_.steps.push_back({Op::permute, {s}, {slot}, std::move(kernel).value(), "reorder"});
     return reordered_[key] = slot;
+  }
+
+  Status reorder_constant(cpu::Kernel& kernel, Slot s, PlanValue& out) {
+    std::byte* bytes = nullptr;
+    SF_ASSIGN(out.data, Tensor::allocate(*options_.allocator, out.desc.dtype, out.desc.shape, &bytes));
+    out.desc.constant = bytes;
+    SF_ASSIGN(const OwnedBlock scratch,
+              OwnedBlock::take(*options_.allocator, kernel.scratch_bytes(), "reordering a constant"));
+    cpu::Pool pool(1);
+    const void* in = desc(s).constant;
+    void* result = bytes;
+    return kernel.run({std::span(&in, 1), std::span(&result, 1), scratch.data(), pool});
   }
 
   // Which order a step's operand 0 and outputs take.
@@ -193,7 +200,7 @@ class Planner {
 
   Status add_kernel(const ProgramStep& step, std::vector<Slot> inputs) {
     const std::vector<TensorDesc> in = descs(inputs), out = descs(step.outputs);
-    auto kernel = cpu::make({step.op, in, out, step.attrs});
+    auto kernel = cpu::make({step.op, in, out, step.attrs, *options_.allocator});
     if (kernel.ok()) {
       plan_.steps.push_back({step.op, std::move(inputs), step.outputs, std::move(kernel).value(), step.name});
       return {};
@@ -223,7 +230,7 @@ class Planner {
       wide_out.push_back(add_value(std::move(v)));
     }
     const std::vector<TensorDesc> win = descs(wide_in), wout = descs(wide_out);
-    auto wide_kernel = cpu::make({step.op, win, wout, step.attrs});
+    auto wide_kernel = cpu::make({step.op, win, wout, step.attrs, *options_.allocator});
     if (!wide_kernel.ok()) return wide_kernel.take_error();
     plan_.steps.push_back({step.op, std::move(wide_in), wide_out, std::move(wide_kernel).value(), step.name});
     for (size_t i = 0; i < step.outputs.size(); ++i)

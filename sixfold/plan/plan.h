@@ -21,6 +21,7 @@ struct PlanOptions {
   // Results that a step writes get no place in the arena: their buffers become ProgramValue::output. A result
   // that is an input, a constant or also another result stays what it is, and its reader copies it.
   bool external_outputs = false;
+  Allocator* allocator = &system_allocator();  // of constants that are reordered, and of packed weights
 };
 
 struct PlanValue {

@@ -41,8 +41,11 @@ Result<const Table*> verified_root(std::span<const std::byte> buffer, const Limi
   const auto* start = reinterpret_cast<const uint8_t*>(buffer.data());
   flatbuffers::Verifier verifier(start, buffer.size(), options);
   if (!verify(verifier))
-    return invalid_model("the flatbuffer of ", buffer.size(),
-                         " bytes is damaged: a table or list is misplaced or reaches past the end");
+    return invalid_model(
+        "the flatbuffer of ", buffer.size(),
+        " bytes is damaged: a table or list is misplaced or reaches past the end, or there are "
+        "more than ",
+        limits.tables, " tables or ", limits.nesting, " levels of them");
   return flatbuffers::GetRoot<Table>(start);
 }
 

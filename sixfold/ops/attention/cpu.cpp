@@ -2,8 +2,6 @@
 //
 // A task takes a block of query rows of one head and walks the keys in chunks that stay in the cache. The
 // softmax is carried along (running maximum and sum per row), so that long sequences need no score matrix.
-#include <dnnl.h>
-
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -11,6 +9,7 @@
 #include "sixfold/cpu/dot_rows.h"
 #include "sixfold/cpu/kernel.h"
 #include "sixfold/cpu/rows.h"
+#include "sixfold/cpu/sgemm.h"
 #include "sixfold/cpu/vector_math.h"
 #include "sixfold/ops/attention/rows.h"
 
@@ -93,7 +92,17 @@ void attend_block(const Plan& plan, const Place& at, const Buffers& buffers, flo
       for (int64_t r = 0; r < at.rows; ++r)
         dot_rows(q + r * E, k + key * E, count, E, plan.scale, scores + r * count);
     } else {
-      dnnl_sgemm('N', 'T', at.rows, count, E, plan.scale, q, E, k + key * E, E, 0.0f, scores, count);
+      sgemm({.rows = at.rows,
+             .columns = count,
+             .inner = E,
+             .transposed = true,
+             .a = q,
+             .a_step = E,
+             .b = k + key * E,
+             .b_step = E,
+             .c = scores,
+             .c_step = count,
+             .alpha = plan.scale});
     }
     for (int64_t r = 0; r < at.rows; ++r) {
       float* row = scores + r * count;
@@ -114,8 +123,16 @@ void attend_block(const Plan& plan, const Place& at, const Buffers& buffers, flo
       for (int64_t r = 0; r < at.rows; ++r)
         mix_row(scores + r * count, v + key * Ev, count, Ev, key > 0, out + r * Ev);
     } else {
-      dnnl_sgemm('N', 'N', at.rows, Ev, count, 1.0f, scores, count, v + key * Ev, Ev, key > 0 ? 1.0f : 0.0f,
-                 out, Ev);
+      sgemm({.rows = at.rows,
+             .columns = Ev,
+             .inner = count,
+             .a = scores,
+             .a_step = count,
+             .b = v + key * Ev,
+             .b_step = Ev,
+             .c = out,
+             .c_step = Ev,
+             .beta = key > 0 ? 1.0f : 0.0f});
     }
   }
   for (int64_t r = 0; r < at.rows; ++r) {

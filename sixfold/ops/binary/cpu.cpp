@@ -76,45 +76,52 @@ std::unique_ptr<Kernel> f64_kernel(const KernelCall& call, const BinaryLoop& loo
                                     [](double a, double b) { return apply_binary<op, double>(a, b); });
 }
 KernelResult f64_kernel(const KernelCall& call, const BinaryLoop& loop) {
+#define SF_F64(op, id)                                                          \
+  case Arithmetic::id:                                                          \
+    if constexpr (keeps(Op::op)) return f64_kernel<Arithmetic::id>(call, loop); \
+    break;
   switch (arithmetic_of(call.op, call.attrs)) {
-    case Arithmetic::add:
-      return f64_kernel<Arithmetic::add>(call, loop);
-    case Arithmetic::sub:
-      return f64_kernel<Arithmetic::sub>(call, loop);
-    case Arithmetic::mul:
-      return f64_kernel<Arithmetic::mul>(call, loop);
-    case Arithmetic::div:
-      return f64_kernel<Arithmetic::div>(call, loop);
-    case Arithmetic::div_floor:
-      return f64_kernel<Arithmetic::div_floor>(call, loop);
-    case Arithmetic::div_trunc:
-      return f64_kernel<Arithmetic::div_trunc>(call, loop);
-    case Arithmetic::fmod:
-      return f64_kernel<Arithmetic::fmod>(call, loop);
-    case Arithmetic::remainder:
-      return f64_kernel<Arithmetic::remainder>(call, loop);
-    case Arithmetic::pow:
-      return f64_kernel<Arithmetic::pow>(call, loop);
-    case Arithmetic::minimum:
-      return f64_kernel<Arithmetic::minimum>(call, loop);
-    case Arithmetic::maximum:
-      return f64_kernel<Arithmetic::maximum>(call, loop);
-    case Arithmetic::atan2:
-      return f64_kernel<Arithmetic::atan2>(call, loop);
-    case Arithmetic::prelu:
-      return f64_kernel<Arithmetic::prelu>(call, loop);
+    SF_F64(add, add)
+    SF_F64(sub, sub)
+    SF_F64(mul, mul)
+    SF_F64(div, div)
+    SF_F64(div, div_floor)
+    SF_F64(div, div_trunc)
+    SF_F64(fmod, fmod)
+    SF_F64(remainder, remainder)
+    SF_F64(pow, pow)
+    SF_F64(minimum, minimum)
+    SF_F64(maximum, maximum)
+    SF_F64(atan2, atan2)
+    SF_F64(prelu, prelu)
     default:
-      return unsupported(call.op, " of f64");
+      break;
   }
+#undef SF_F64
+  return unsupported(call.op, " of f64");
+}
+
+// Whether this build has any of the ops of a stretch of the table.
+constexpr bool keeps_any(Op first, Op last) {
+  for (auto i = static_cast<int>(first); i <= static_cast<int>(last); ++i)
+    if (keeps(static_cast<Op>(i))) return true;
+  return false;
 }
 
 KernelResult float_kernel(const KernelCall& call, const BinaryLoop& loop) {
-  if (call.in[0].dtype == DType::f64) return f64_kernel(call, loop);
-  BinaryF32 f = call.op == Op::pow ? constant_power(call.in[1]) : nullptr;
+  if constexpr (keeps(DType::f64)) {
+    if (call.in[0].dtype == DType::f64) return f64_kernel(call, loop);
+  }
+  BinaryF32 f = nullptr;
+  if constexpr (keeps(Op::pow)) f = call.op == Op::pow ? constant_power(call.in[1]) : nullptr;
   if (!f) f = binary_f32(call.op, call.attrs);
   if (!f) return unsupported(call.op, " of ", call.in[0].dtype);
-  if (call.in[0].dtype == DType::f16) return half_kernel<Half>(call, loop, f);
-  if (call.in[0].dtype == DType::bf16) return half_kernel<BFloat16>(call, loop, f);
+  if constexpr (keeps(DType::f16)) {
+    if (call.in[0].dtype == DType::f16) return half_kernel<Half>(call, loop, f);
+  }
+  if constexpr (keeps(DType::bf16)) {
+    if (call.in[0].dtype == DType::bf16) return half_kernel<BFloat16>(call, loop, f);
+  }
   return f32_kernel(call, loop, f);
 }
 
@@ -161,7 +168,9 @@ std::unique_ptr<Kernel> select_kernel(const KernelCall& call, const BroadcastLoo
 KernelResult binary(const KernelCall& call) {
   const BinaryLoop loop({&call.out[0], &call.in[0], &call.in[1]});
   SF_TRY(check_axes(call, loop.fits()));
-  if (call.op >= Op::eq && call.op <= Op::logical_xor) return compare_kernel(call, loop);
+  if constexpr (keeps_any(Op::eq, Op::logical_xor)) {
+    if (call.op >= Op::eq && call.op <= Op::logical_xor) return compare_kernel(call, loop);
+  }
   if (is_float(call.in[0].dtype)) return float_kernel(call, loop);
   return integer_kernel(call, loop);
 }

@@ -31,12 +31,16 @@ struct ConvCall {
   bool bias = false, residual = false;
   bool norm = false;               // scale and shift
   const float* weights = nullptr;  // row-major, as ops/aten.def has them; null: they come with each run
-  UnaryF32 activation;             // over each task's results while they are in the cache
+  Allocator* allocator = &system_allocator();  // of packed weights
+  UnaryF32 activation;                         // over each task's results while they are in the cache
 };
 
 // f32 by oneDNN: channels-last inside, split over images, rows and output channels. Unsupported where oneDNN
 // has no fast code. Operands of the kernel: x, weights, bias, residual, scale, shift.
 KernelResult make_blocked_conv(const ConvCall& call);
+
+// f32 by our own SIMD code, for builds without oneDNN. Unsupported for more than 128 taps.
+KernelResult make_direct_conv(const ConvCall& call);
 
 // Any dtype, from the definition.
 KernelResult make_plain_conv(const KernelCall& call, const ConvShape& shape);

@@ -111,6 +111,7 @@ KernelResult convolution(const KernelCall& call) {
   conv.row_major_out = !is_channels_last(call.out[0]);
   conv.row_major_residual = conv.residual && !is_channels_last(call.in[3]);
   conv.weights = static_cast<const float*>(w.constant);
+  conv.allocator = &call.allocator;
   SF_ASSIGN(conv.activation, activation_f32(call.attrs));
   if (shape.is_pointwise() && !conv.residual && !conv.norm &&
       shape.batch * shape.in_points() <= kSkinnyRows && !conv.row_major_in && !conv.row_major_out) {
@@ -120,8 +121,12 @@ KernelResult convolution(const KernelCall& call) {
                                .bias = conv.bias,
                                .activation = conv.activation});
   }
-  auto blocked = make_blocked_conv(conv);
-  if (blocked.ok() || blocked.error().code() != Code::Unsupported) return blocked;
+#ifdef SIXFOLD_ONEDNN
+  auto fast = make_blocked_conv(conv);
+#else
+  auto fast = make_direct_conv(conv);
+#endif
+  if (fast.ok() || fast.error().code() != Code::Unsupported) return fast;
   return make_plain_conv(call, shape);
 }
 

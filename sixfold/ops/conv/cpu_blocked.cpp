@@ -36,9 +36,9 @@ struct Packed {
   int64_t first_in;  // of its slice
   dnnl_memory_desc_t desc;
   size_t size_bytes;
-  Memory source, packed;      // as the model has them; as the primitive wants them
-  Primitive reorder;          // for weights that come with each run
-  size_t scratch_offset = 0;  // of the packed weights, then
+  Memory source, packed;  // as the model has them; as the primitive wants them
+  Primitive reorder;
+  size_t offset;  // in the memory of packed weights, which is scratch when they come with each run
 };
 
 // One slice of the input channels.
@@ -125,6 +125,8 @@ class BlockedConv final : public Kernel {
   Result<Primitive> create(const Variant& v);
   Result<size_t> packed(int64_t first, int64_t channels, int64_t first_in, const dnnl_memory_desc_t& desc);
   Result<Part> part(const Variant& wanted, int64_t first_channel, int64_t slice);
+  void place_weights(const float* weights, std::byte* to);
+  Status pack_weights();
   int64_t slice_channels() const { return shape_.in_channels / split_.slices; }
   size_t reserve(size_t bytes) {
     const size_t at = scratch_bytes_;
@@ -142,6 +144,8 @@ class BlockedConv final : public Kernel {
   Split split_;
   std::vector<Variant> variants_;
   std::vector<Packed> packed_;
+  OwnedBlock packed_memory_;
+  size_t packed_bytes_ = 0;
   std::vector<Task> tasks_;
   size_t src_offset_ = 0, dst_offset_ = 0, residual_offset_ = 0;  // of transposed copies in scratch
 };
@@ -226,24 +230,49 @@ Result<size_t> BlockedConv::packed(int64_t first, int64_t channels, int64_t firs
   strides.insert(strides.end(), tap_strides.begin(), tap_strides.end());
   const auto plain = onednn::of_strides(dims, strides);
 
-  Packed p{first, channels, first_in, desc, dnnl_memory_desc_get_size(&desc), Memory(plain), {}, {}, 0};
+  Packed p{first,         channels,     first_in, desc, dnnl_memory_desc_get_size(&desc),
+           Memory(plain), Memory(desc), {},       0};
   SF_ASSIGN(p.reorder, Primitive::reorder(plain, desc));
+  if (!call_.weights && p.reorder.scratch_bytes() > 0)
+    return unsupported("oneDNN needs scratch to reorder these weights");
   if (call_.weights) {
-    p.packed = Memory(desc, DNNL_MEMORY_ALLOCATE);
-    p.source.set(call_.weights + first * strides[s.groups > 1 ? 1 : 0] + first_in * taps);
-    Memory scratch(p.reorder.desc(dnnl_query_scratchpad_md), DNNL_MEMORY_ALLOCATE);
+    p.offset = packed_bytes_;
+    packed_bytes_ += (p.size_bytes + 63) / 64 * 64;
+  } else {
+    p.offset = reserve(p.size_bytes);
+  }
+  packed_.push_back(std::move(p));
+  return packed_.size() - 1;
+}
+
+void BlockedConv::place_weights(const float* weights, std::byte* to) {
+  const ConvShape& s = call_.shape;
+  const int64_t channel_stride = (s.transposed ? 1 : s.in_channels / s.groups) * numel(s.kernel);
+  for (Packed& p : packed_) {
+    p.source.set(weights + p.first * channel_stride + p.first_in * numel(s.kernel));
+    p.packed.set(to + p.offset);
+  }
+}
+
+// Constant weights, all in one piece of memory.
+Status BlockedConv::pack_weights() {
+  SF_ASSIGN(packed_memory_, OwnedBlock::take(*call_.allocator, packed_bytes_, "packed weights"));
+  size_t scratch_bytes = 0;
+  for (const Packed& p : packed_) scratch_bytes = std::max(scratch_bytes, p.reorder.scratch_bytes());
+  OwnedBlock room;
+  if (scratch_bytes > 0) {
+    SF_ASSIGN(room, OwnedBlock::take(*call_.allocator, scratch_bytes, "packing weights"));
+  }
+  place_weights(call_.weights, packed_memory_.data());
+  for (Packed& p : packed_) {
+    const Memory scratch(p.reorder.desc(dnnl_query_scratchpad_md), room.data());
     const dnnl_exec_arg_t args[] = {
         {DNNL_ARG_FROM, p.source.get()}, {DNNL_ARG_TO, p.packed.get()}, {DNNL_ARG_SCRATCHPAD, scratch.get()}};
     p.reorder.execute(args);
     p.reorder = {};
     p.source = {};
-  } else {
-    if (p.reorder.scratch_bytes() > 0) return unsupported("oneDNN needs scratch to reorder these weights");
-    p.packed = Memory(desc);
-    p.scratch_offset = reserve(p.size_bytes);
   }
-  packed_.push_back(std::move(p));
-  return packed_.size() - 1;
+  return ok_status();
 }
 
 Result<Part> BlockedConv::part(const Variant& wanted, int64_t first_channel, int64_t slice) {
@@ -281,8 +310,10 @@ Status BlockedConv::add_tasks() {
     for (int64_t c = 0; c < split_.channels; ++c) {
       for (int64_t r = 0; r < split_.rows; ++r) {
         const int64_t first = edge(r, split_.rows, s.out[0]), last = edge(r + 1, split_.rows, s.out[0]);
-        const int64_t channel = edge(c, split_.channels, s.out_channels, 16);
-        const int64_t channels = edge(c + 1, split_.channels, s.out_channels, 16) - channel;
+        // oneDNN packs channels in whole blocks, of 32 when it can: others would be padding.
+        const int64_t unit = s.out_channels % 32 == 0 ? 32 : 16;
+        const int64_t channel = edge(c, split_.channels, s.out_channels, unit);
+        const int64_t channels = edge(c + 1, split_.channels, s.out_channels, unit) - channel;
         Variant v{s.in[0], last - first, s.padding[0], s.padding_end[0], channels, true, {}};
         int64_t top = 0;
         if (split_.rows > 1) {  // the rows that the block reads
@@ -321,6 +352,7 @@ Status BlockedConv::add_tasks() {
 KernelResult BlockedConv::make(const ConvCall& call) {
   auto kernel = std::make_unique<BlockedConv>();
   kernel->call_ = call;
+  kernel->packed_weights_ = call.weights != nullptr;
   ConvShape& s = kernel->shape_ = call.shape;
   if (s.is_pointwise()) {  // all points are alike: one axis of rows
     s.in = s.out = {s.batch * s.in_points()};
@@ -343,6 +375,7 @@ KernelResult BlockedConv::make(const ConvCall& call) {
         kernel->reserve(static_cast<size_t>(s.batch * s.out_points() * s.out_channels) * sizeof(float));
   }
   SF_TRY(kernel->add_tasks());
+  if (call.weights) SF_TRY(kernel->pack_weights());
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
@@ -399,12 +432,7 @@ Status BlockedConv::run(const Buffers& b) {
   const float* residual = call_.residual ? b.input<float>(3) : nullptr;
   float* dst = b.output<float>();
   if (!call_.weights) {
-    const float* weights = b.input<float>(1);
-    const int64_t channel_stride = (s.transposed ? 1 : s.in_channels / s.groups) * numel(s.kernel);
-    for (Packed& p : packed_) {
-      p.source.set(weights + p.first * channel_stride + p.first_in * numel(s.kernel));
-      p.packed.set(b.scratch + p.scratch_offset);
-    }
+    place_weights(b.input<float>(1), b.scratch);
     b.pool.for_each(packed_.size(), [&](size_t i) {
       const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, packed_[i].source.get()},
                                       {DNNL_ARG_TO, packed_[i].packed.get()}};

@@ -145,29 +145,28 @@ KernelResult make_plain_conv(const KernelCall& call, const ConvShape& shape) {
   const std::string& activation = call.attrs.text("activation");
   if (activation != "none") {
     const auto op = find_op(activation);
-    if (!op || !is_float(call.in[0].dtype))
+    if (!op || !keeps(*op) || !is_float(call.in[0].dtype))
       return unsupported("activation ", activation, " on ", call.in[0].dtype);
     p.activation = *op;
     p.params = unary_params(*op, call.attrs);
   }
+#define SF_TYPE(id, T)                                                  \
+  case DType::id:                                                       \
+    if constexpr (keeps(DType::id)) return make_typed<T>(std::move(p)); \
+    break;
   switch (call.in[0].dtype) {
-    case DType::f32:
-      return make_typed<float>(std::move(p));
-    case DType::f64:
-      return make_typed<double>(std::move(p));
-    case DType::i64:
-      return make_typed<int64_t>(std::move(p));
-    case DType::i32:
-      return make_typed<int32_t>(std::move(p));
-    case DType::i16:
-      return make_typed<int16_t>(std::move(p));
-    case DType::i8:
-      return make_typed<int8_t>(std::move(p));
-    case DType::u8:
-      return make_typed<uint8_t>(std::move(p));
+    SF_TYPE(f32, float)
+    SF_TYPE(f64, double)
+    SF_TYPE(i64, int64_t)
+    SF_TYPE(i32, int32_t)
+    SF_TYPE(i16, int16_t)
+    SF_TYPE(i8, int8_t)
+    SF_TYPE(u8, uint8_t)
     default:
-      return unsupported("convolution of ", call.in[0].dtype);
+      break;
   }
+#undef SF_TYPE
+  return unsupported("convolution of ", call.in[0].dtype);
 }
 
 }  // namespace sixfold::cpu

@@ -94,7 +94,8 @@ Status affine_grid(Call& call) {
     points *= size[i];
   }
   std::byte* bytes = nullptr;
-  const Tensor base = Tensor::allocate(DType::f32, {1, points, n + 1}, &bytes);
+  const Tensor base = call.allocate(DType::f32, {1, points, n + 1}, &bytes);
+  if (!bytes) return call.result(kNoValue);
   auto* values = reinterpret_cast<float*>(bytes);
   int64_t inner = 1;
   for (int64_t axis = 0; axis < n; ++axis) {  // x first: the last axis of the image

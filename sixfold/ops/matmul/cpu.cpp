@@ -1,9 +1,8 @@
 // matmul and linear.
-#include <oneapi/dnnl/dnnl.h>
-
 #include <algorithm>
 #include <type_traits>
 
+#include "sixfold/cpu/sgemm.h"
 #include "sixfold/ops/conv/conv.h"
 #include "sixfold/ops/matmul/linear.h"
 
@@ -74,8 +73,16 @@ KernelResult make_f32(Product product, UnaryF32 activation) {
           if (p.inner == 0) {
             for (int64_t q = 0; q < rows; ++q) std::fill_n(out + q * p.columns, columns, 0.0f);
           } else {
-            dnnl_sgemm('N', p.transposed ? 'T' : 'N', rows, columns, p.inner, 1.0f, left, p.inner, right,
-                       p.transposed ? p.inner : p.columns, 0.0f, out, p.columns);
+            sgemm({.rows = rows,
+                   .columns = columns,
+                   .inner = p.inner,
+                   .transposed = p.transposed,
+                   .a = left,
+                   .a_step = p.inner,
+                   .b = right,
+                   .b_step = p.transposed ? p.inner : p.columns,
+                   .c = out,
+                   .c_step = p.columns});
           }
           if (!bias && !activation) return;
           for (int64_t q = 0; q < rows; ++q) {
@@ -141,22 +148,22 @@ KernelResult make_plain(Product product, Op activation, UnaryParams params) {
 }
 
 KernelResult make_plain(DType dtype, Product product, Op activation, UnaryParams params) {
+#define SF_TYPE(id, T)                                                                            \
+  case DType::id:                                                                                 \
+    if constexpr (keeps(DType::id)) return make_plain<T>(std::move(product), activation, params); \
+    break;
   switch (dtype) {
-    case DType::f64:
-      return make_plain<double>(std::move(product), activation, params);
-    case DType::i64:
-      return make_plain<int64_t>(std::move(product), activation, params);
-    case DType::i32:
-      return make_plain<int32_t>(std::move(product), activation, params);
-    case DType::i16:
-      return make_plain<int16_t>(std::move(product), activation, params);
-    case DType::i8:
-      return make_plain<int8_t>(std::move(product), activation, params);
-    case DType::u8:
-      return make_plain<uint8_t>(std::move(product), activation, params);
+    SF_TYPE(f64, double)
+    SF_TYPE(i64, int64_t)
+    SF_TYPE(i32, int32_t)
+    SF_TYPE(i16, int16_t)
+    SF_TYPE(i8, int8_t)
+    SF_TYPE(u8, uint8_t)
     default:
-      return unsupported("product of ", dtype);
+      break;
   }
+#undef SF_TYPE
+  return unsupported("product of ", dtype);
 }
 
 }  // namespace
@@ -194,7 +201,7 @@ KernelResult linear(const KernelCall& call) {
   UnaryParams params;
   if (const std::string& name = call.attrs.text("activation"); name != "none") {
     const auto op = find_op(name);
-    if (!op || !is_float(x.dtype)) return unsupported("activation ", name, " on ", x.dtype);
+    if (!op || !keeps(*op) || !is_float(x.dtype)) return unsupported("activation ", name, " on ", x.dtype);
     activation = *op;
     params = unary_params(*op, call.attrs);
   }
@@ -206,6 +213,7 @@ KernelResult linear(const KernelCall& call) {
   }
   if (!w.constant || p.inner == 0) return make_f32(std::move(p), function);
 
+#ifdef SIXFOLD_ONEDNN
   // Packed weights: a convolution over points.
   ConvCall conv;
   conv.shape = {.batch = 1,
@@ -222,9 +230,11 @@ KernelResult linear(const KernelCall& call) {
                 .transposed = false};
   conv.bias = p.bias;
   conv.weights = static_cast<const float*>(w.constant);
+  conv.allocator = &call.allocator;
   conv.activation = function;
   auto packed = make_blocked_conv(conv);
   if (packed.ok() || packed.error().code() != Code::Unsupported) return packed;
+#endif
   return make_f32(std::move(p), function);
 }
 

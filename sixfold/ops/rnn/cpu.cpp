@@ -2,14 +2,13 @@
 //
 // The input's share of all gates, for all steps, is one product; a step then multiplies the state by w_hh and
 // applies the gates. Products are split over blocks of gate rows, by shape alone.
-#include <dnnl.h>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "sixfold/cpu/dot_rows.h"
 #include "sixfold/cpu/kernel.h"
+#include "sixfold/cpu/sgemm.h"
 #include "sixfold/ops/rnn/gates.h"
 
 namespace sixfold::cpu {
@@ -38,8 +37,17 @@ void multiply(Pool& pool, const float* a, int64_t m, int64_t width, const float*
       for (int64_t i = 0; i < m; ++i)
         dot_rows(a + i * width, w + begin * width, end - begin, width, 1.0f, out + i * rows + begin);
     } else {
-      dnnl_sgemm('N', 'T', m, end - begin, width, 1.0f, a, width, w + begin * width, width, add ? 1.0f : 0.0f,
-                 out + begin, rows);
+      sgemm({.rows = m,
+             .columns = end - begin,
+             .inner = width,
+             .transposed = true,
+             .a = a,
+             .a_step = width,
+             .b = w + begin * width,
+             .b_step = width,
+             .c = out + begin,
+             .c_step = rows,
+             .beta = add ? 1.0f : 0.0f});
     }
   };
   if (m * width * rows < kMinWork)

@@ -155,7 +155,8 @@ Status spaced(Call& call, bool logarithmic) {
   if (!start || !end || steps < 0 || steps > (int64_t{1} << 28))
     return invalid_model("linspace of ", steps, " steps");
   std::byte* bytes = nullptr;
-  Tensor out = Tensor::allocate(dtype, {steps}, &bytes);
+  Tensor out = call.allocate(dtype, {steps}, &bytes);
+  if (!bytes) return stop(call);
   with_type(dtype, [&](auto tag) {
     using T = decltype(tag);
     using Step = std::conditional_t<std::is_same_v<T, double> || std::is_integral_v<T>, double, float>;

@@ -18,7 +18,8 @@ Status window(Call& call, const std::function<double(double)>& f) {
   if (length < 0 || length > (1 << 24) || !is_float(dtype))
     return invalid_model("a window of ", length, " elements of ", dtype);
   std::byte* bytes = nullptr;
-  Tensor out = Tensor::allocate(DType::f64, {length}, &bytes);
+  Tensor out = call.allocate(DType::f64, {length}, &bytes);
+  if (!bytes) return stop(call);
   auto* values = reinterpret_cast<double*>(bytes);
   const double steps = static_cast<double>(periodic ? length : length - 1);
   for (int64_t i = 0; i < length; ++i) values[i] = length == 1 ? 1 : f(static_cast<double>(i) / steps);

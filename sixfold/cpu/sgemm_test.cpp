@@ -1,0 +1,55 @@
+#include "sixfold/cpu/sgemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace sixfold::cpu {
+namespace {
+
+TEST(Sgemm, our_own_is_the_definition) {
+  std::mt19937 random(1);
+  const auto numbers = [&](int64_t n) {
+    std::vector<float> out(static_cast<size_t>(n));
+    for (float& x : out) x = std::uniform_real_distribution<float>(-1, 1)(random);
+    return out;
+  };
+  for (int round = 0; round < 300; ++round) {
+    const auto pick = [&](int64_t most) { return std::uniform_int_distribution<int64_t>(1, most)(random); };
+    Gemm g{};
+    g.rows = pick(9);
+    g.columns = pick(70);
+    g.inner = pick(50);
+    g.transposed = round % 2 == 0;
+    g.alpha = round % 3 == 0 ? 0.5f : 1.0f;
+    g.beta = round % 5 == 0 ? 1.0f : 0.0f;
+    g.a_step = g.inner + round % 4;
+    g.b_step = (g.transposed ? g.inner : g.columns) + round % 3;
+    g.c_step = g.columns + round % 2;
+    const auto a = numbers(g.rows * g.a_step), b = numbers((g.transposed ? g.columns : g.inner) * g.b_step);
+    auto c = numbers(g.rows * g.c_step);
+    const auto before = c;
+    if (g.beta == 0) std::fill(c.begin(), c.end(), std::nanf(""));  // what is there does not count
+    g.a = a.data();
+    g.b = b.data();
+    g.c = c.data();
+    sgemm_simd(g);
+    for (int64_t r = 0; r < g.rows; ++r) {
+      for (int64_t k = 0; k < g.columns; ++k) {
+        double sum = 0;
+        for (int64_t i = 0; i < g.inner; ++i)
+          sum +=
+              static_cast<double>(a[static_cast<size_t>(r * g.a_step + i)]) *
+              static_cast<double>(b[static_cast<size_t>(g.transposed ? k * g.b_step + i : i * g.b_step + k)]);
+        const auto at = static_cast<size_t>(r * g.c_step + k);
+        const double expected = g.alpha * sum + (g.beta == 0 ? 0.0 : g.beta * before[at]);
+        ASSERT_NEAR(c[at], expected, 1e-5) << g.rows << 'x' << g.columns << 'x' << g.inner;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sixfold::cpu
