@@ -126,7 +126,8 @@ void fold_comparisons(Graph& graph) {
     if (node.inputs.size() != 2 || !is_static(graph.dims(node.output()))) continue;
     for (size_t i = 0; i < 2; ++i) {
       const Tensor* number = graph.constant(node.input(1 - i));
-      if (!graph.value(node.input(i)).encoding || !number || number->count() != 1) continue;
+      if (!number || number->count() != 1 || !node.input(i).valid() || !graph.value(node.input(i)).encoding)
+        continue;
       const std::optional<bool> known = known_comparison(node.op, element_real(*number, 0), i == 0);
       if (!known) continue;
       const ValueId old = node.output();

@@ -129,5 +129,14 @@ output %3
   EXPECT_NE(text.find("FLOAT_32[1, 2] = Cast("), std::string::npos) << text;
 }
 
+TEST(Encodings, an_operand_that_is_left_out_is_no_value) {
+  const Graph g = folded(R"(
+input %x: f32[1, 4]
+%1 = rms_norm(%x, none, axes=1, eps=0.001) : f32[1, 4]
+output %1
+)");
+  EXPECT_NE(lowered(g).find("RmsNorm"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace sixfold
