@@ -46,7 +46,6 @@ struct HtpChoice {
   std::vector<std::string> skip_nodes, skip_ops;
   int optimization = 3, hvx_threads = 0, vtcm_mb = 0;  // 0: the SoC's own
   bool single_heads = false;
-  std::string cache;  // folder
   bool per_channel_conv = true, per_channel_linear = false;
   std::string calib;  // samples; 8-bit weights need none
 };

@@ -9,6 +9,7 @@
 #include "sixfold/qnn/wrapper.h"
 #include "sixfold/quantize/weights.h"
 #include "sixfold/rewrite/htp.h"
+#include "tools/soc_file.h"
 
 namespace sixfold::tools {
 namespace {
@@ -53,7 +54,7 @@ void explain(HtpMethod& method, const Graph& graph, const Partition& partition) 
 Result<HtpTargetDevice> open_device(const HtpChoice& choice) {
   if (choice.engine != "qnn") return invalid_argument("--engine is ", choice.engine, ", expected qnn");
   HtpTargetDevice out;
-  SF_ASSIGN(const qnn::Soc soc, qnn::find_soc(choice.soc));
+  SF_ASSIGN(const qnn::Soc soc, choose_soc(choice.soc, choice.soc_file));
   out.soc_name = soc.name;
   out.soc = soc.id;
   out.arch = static_cast<int>(soc.htp_arch);

@@ -102,7 +102,6 @@ void add_htp(CLI::App& command, HtpChoice& htp) {
   command.add_option("--hvx-threads", htp.hvx_threads, "HVX threads of a graph; 0: the chip's");
   command.add_option("--vtcm-mb", htp.vtcm_mb, "Fast memory for a graph in MB; 0: the chip's");
   command.add_flag("--single-heads", htp.single_heads, "Attention head by head");
-  command.add_option("--cache", htp.cache, "Folder that keeps compiled parts by content");
 }
 
 void add_kernels(CLI::App& app, Command& chosen) {
