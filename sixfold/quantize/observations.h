@@ -1,0 +1,45 @@
+// What calibration saw of each value: where the quantizer and the calibrator meet.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "sixfold/base/result.h"
+
+namespace sixfold {
+
+struct Range {
+  float min = 0, max = 0;
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+// How a range is made of what was seen.
+enum class Observer : uint8_t { min_max, moving_average, mse, entropy, percentile };
+std::string_view to_text(Observer observer);
+std::optional<Observer> observer_of(std::string_view text);
+
+struct Observation {
+  float min = std::numeric_limits<float>::infinity();  // of the finite elements; above max: none were seen
+  float max = -std::numeric_limits<float>::infinity();
+  float average_min = 0, average_max = 0;  // moving averages over samples
+  // How many elements lay in each part of [low, high]; empty: nobody asked.
+  std::vector<double> histogram;
+  float low = 0, high = 0;
+  uint64_t count = 0;           // elements
+  bool non_finite = false;      // an infinity or a NaN was among them
+  std::vector<Range> channels;  // by index of the channel axis, when asked for
+  bool seen() const { return min <= max; }
+};
+
+struct Observations {
+  std::vector<Observation> values;  // by ValueId::index of the graph that was calibrated
+  uint64_t samples = 0;
+};
+
+// The range that an encoding of so many bits should cover. Symmetric: it will be made as wide on either side.
+Range choose_range(const Observation& seen, Observer observer, int bits, bool symmetric);
+
+}  // namespace sixfold
