@@ -21,9 +21,14 @@ enum class Observer : uint8_t { min_max, moving_average, mse, entropy, percentil
 std::string_view to_text(Observer observer);
 std::optional<Observer> observer_of(std::string_view text);
 
+// What is below it is there to be forgotten by a softmax.
+inline constexpr float kMask = -5000;
+
 struct Observation {
   float min = std::numeric_limits<float>::infinity();  // of the finite elements; above max: none were seen
   float max = -std::numeric_limits<float>::infinity();
+  // The smallest element above kMask: masks of attention (-10000, -3.4e38, -inf) set no range.
+  float unmasked_min = std::numeric_limits<float>::infinity();
   float average_min = 0, average_max = 0;  // moving averages over samples
   // How many elements lay in each part of [low, high]; empty: nobody asked.
   std::vector<double> histogram;
