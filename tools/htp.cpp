@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sixfold/emulator/emulator.h"
 #include "sixfold/lower/lowering.h"
 #include "sixfold/pte/qnn_options.h"
 #include "sixfold/qnn/context.h"
@@ -52,16 +53,21 @@ void explain(HtpMethod& method, const Graph& graph, const Partition& partition) 
 }  // namespace
 
 Result<HtpTargetDevice> open_device(const HtpChoice& choice) {
-  if (choice.engine != "qnn") return invalid_argument("--engine is ", choice.engine, ", expected qnn");
+  if (choice.engine != "qnn" && choice.engine != "emulator")
+    return invalid_argument("--engine is ", choice.engine, ", expected emulator or qnn");
   HtpTargetDevice out;
   SF_ASSIGN(const qnn::Soc soc, choose_soc(choice.soc, choice.soc_file));
   out.soc_name = soc.name;
   out.soc = soc.id;
   out.arch = static_cast<int>(soc.htp_arch);
   out.vtcm_mb = soc.vtcm_mb;
-  SF_ASSIGN(const std::string folder, qnn::find_library_folder(choice.qnn_lib_dir));
-  SF_ASSIGN(const qnn::Library library, qnn::Library::load(folder));
-  out.engine = cat("QNN ", library.sdk_version());
+  qnn::Library library = emulator::library();
+  out.engine = emulator::kEngineName;
+  if (choice.engine == "qnn") {
+    SF_ASSIGN(const std::string folder, qnn::find_library_folder(choice.qnn_lib_dir));
+    SF_ASSIGN(library, qnn::Library::load(folder));
+    out.engine = cat("QNN ", library.sdk_version());
+  }
   SF_ASSIGN(out.backend, qnn::Backend::open(library, out.soc));
   return out;
 }

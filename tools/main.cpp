@@ -22,7 +22,7 @@ void add_run(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "Run a model on an engine");
   run->add_option("model", options->model, "A .pt2 or .pte file, or a .bpte: its cases, checked")->required();
-  run->add_option("--engine", options->engine, "Engine to run on: cpu, or qnn for the NPU's parts of a .pte")
+  run->add_option("--engine", options->engine, "Engine to run on: cpu; for the NPU's parts of a .pte emulator, or qnn")
       ->capture_default_str();
   run->add_option("--qnn-lib-dir", options->qnn_lib_dir, "Folder of Qualcomm's libraries");
   run->add_option("--input", options->inputs,
@@ -81,7 +81,7 @@ void add_ops(CLI::App& app, Command& chosen) {
 void add_htp(CLI::App& command, HtpChoice& htp) {
   command.add_option("--soc", htp.soc, "Chip to compile for, as SM8650")->capture_default_str();
   command.add_option("--soc-file", htp.soc_file, "JSON file that adds a chip");
-  command.add_option("--engine", htp.engine, "Who compiles: qnn (Qualcomm's libraries)")
+  command.add_option("--engine", htp.engine, "Who compiles: emulator (ours), or qnn (Qualcomm's libraries)")
       ->capture_default_str();
   command.add_option("--qnn-lib-dir", htp.qnn_lib_dir, "Folder of Qualcomm's libraries");
   command

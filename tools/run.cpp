@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "sixfold/base/npy.h"
+#include "sixfold/emulator/emulator.h"
 #include "sixfold/engine/session.h"
 #include "sixfold/execute/qnn_delegate.h"
 #include "sixfold/import/import.h"
@@ -306,17 +307,22 @@ Status run_rows(Runner& runner, Json& summary) {
 }
 
 Status run_it() {
-  if (options.engine != "cpu" && options.engine != "qnn")
-    return invalid_argument("engine ", options.engine, " is not known: engines are cpu and qnn");
+  const bool is_npu = options.engine == "qnn" || options.engine == "emulator";
+  if (options.engine != "cpu" && !is_npu)
+    return invalid_argument("engine ", options.engine, " is not known: engines are cpu, emulator and qnn");
   if (!options.npz.empty() + !options.inputs.empty() + !options.input_list.empty() > 1)
     return invalid_argument("--input, --npz and --input-list exclude each other");
   if (options.iterations == 0) return invalid_argument("--iterations must be at least 1");
   SF_ASSIGN(const FileKind kind, file_kind(options.model));
   const bool program = kind == FileKind::pte || kind == FileKind::bpte;
-  if (options.engine == "qnn" && !program)
-    return invalid_argument("engine qnn runs compiled programs: compile ", options.model,
+  if (is_npu && !program)
+    return invalid_argument("engine ", options.engine, " runs compiled programs: compile ", options.model,
                             " with --backend htp first");
   if (options.engine == "qnn") SF_TRY(register_qnn_delegate({.lib_dir = options.qnn_lib_dir}));
+  if (options.engine == "emulator") {
+    emulator::set_threads(options.threads);
+    SF_TRY(register_qnn_delegate({.library = emulator::library(), .system = emulator::system_library()}));
+  }
   if (kind == FileKind::bpte) return check_bundle(options);
   std::unique_ptr<Runner> made;
   if (kind == FileKind::pte) {

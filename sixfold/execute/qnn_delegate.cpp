@@ -44,9 +44,15 @@ Shared& shared() {
 Result<std::shared_ptr<Engine>> open_engine(uint32_t soc) {
   if (auto known = shared().engines[soc].lock()) return known;
   auto engine = std::make_shared<Engine>();
-  SF_ASSIGN(const std::string folder, qnn::find_library_folder(shared().options.lib_dir));
-  SF_ASSIGN(const qnn::Library library, qnn::Library::load(folder));
-  SF_ASSIGN(engine->system, qnn::SystemLibrary::load(folder));
+  qnn::Library library;
+  if (const QnnDelegateOptions& options = shared().options; options.library && options.system) {
+    library = *options.library;
+    engine->system = *options.system;
+  } else {
+    SF_ASSIGN(const std::string folder, qnn::find_library_folder(options.lib_dir));
+    SF_ASSIGN(library, qnn::Library::load(folder));
+    SF_ASSIGN(engine->system, qnn::SystemLibrary::load(folder));
+  }
   SF_ASSIGN(qnn::Backend backend, qnn::Backend::open(library, soc));
   engine->backend = std::make_unique<qnn::Backend>(std::move(backend));
   shared().engines[soc] = engine;

@@ -1,0 +1,36 @@
+// Context binaries of the emulator: graphs as they were described, and their constants as kernels read them.
+//
+//   header      magic, version, sizes, SoC and HTP version, hash of all that follows
+//   graphs      tensors and ops, by value; small
+//   constants   each 64-byte aligned from the beginning of the binary
+//
+// No pointers, nothing of the machine that made it: the same graphs give the same bytes. What is read is
+// checked as if a client had said it (Graph::restore).
+#pragma once
+
+#include "sixfold/emulator/graph.h"
+
+namespace sixfold::emulator {
+
+inline constexpr uint32_t kBinaryVersion = 1;
+inline constexpr size_t kBinaryAlignment = 64;
+
+struct GraphDescription {
+  std::string name;
+  uint32_t vtcm_mb = 0, optimization_level = 0, hvx_threads = 0;
+  std::vector<TensorDef> tensors;
+  std::vector<OpDef> ops;
+  std::vector<uint32_t> stored;  // of each tensor: its constant, or kNone
+};
+struct BinaryContent {
+  DeviceModel device;
+  std::vector<GraphDescription> graphs;
+  std::vector<std::span<const std::byte>> constants;  // in the binary
+};
+
+std::vector<std::byte> write_binary(const DeviceModel& device, std::span<const GraphDescription> graphs,
+                                    const Constants& constants);
+// InvalidModel for anything but a whole, undamaged binary of this version.
+Result<BinaryContent> read_binary(std::span<const std::byte> bytes);
+
+}  // namespace sixfold::emulator

@@ -1,0 +1,109 @@
+// Rounding and scaling as kernels of the emulator share them.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "sixfold/base/half.h"
+#include "sixfold/emulator/op_view.h"
+
+namespace sixfold::emulator {
+
+// The nearest half, as a float: what the device keeps of a FLOAT_32.
+inline float to_half(float x) { return half_to_float(float_to_half(x)); }
+
+// x * multiplier / 2^shift, rounded to the nearest, halves up.
+struct Multiplier {
+  int32_t multiplier = 0;
+  int32_t shift = 0;  // 1 to 62
+
+  // ratio: 0 <= ratio < 2^30
+  static Multiplier of(double ratio) {
+    if (!(ratio > 0) || !std::isfinite(ratio)) return {0, 1};
+    int exponent = 0;
+    const double mantissa = std::frexp(ratio, &exponent);  // [0.5, 1)
+    auto m = static_cast<int64_t>(std::llround(mantissa * 2147483648.0));
+    if (m == int64_t{1} << 31) {
+      m /= 2;
+      ++exponent;
+    }
+    const int shift = 31 - exponent;
+    if (shift > 62) return {static_cast<int32_t>(shift - 62 > 31 ? 0 : m >> (shift - 62)), 62};
+    if (shift < 1) return {std::numeric_limits<int32_t>::max(), 1};  // saturates whatever is scaled
+    return {static_cast<int32_t>(m), shift};
+  }
+  int64_t operator()(int64_t x) const { return (x * multiplier + (int64_t{1} << (shift - 1))) >> shift; }
+};
+
+// What a fixed-point element may be.
+struct Limits {
+  int64_t min = 0, max = 0;
+};
+inline Limits limits_of(DataType dtype) {
+  switch (dtype) {
+    case DataType::ufixed8:
+    case DataType::u8:
+      return {0, 255};
+    case DataType::sfixed8:
+    case DataType::i8:
+      return {-128, 127};
+    case DataType::ufixed16:
+    case DataType::u16:
+      return {0, 65535};
+    case DataType::sfixed16:
+    case DataType::i16:
+      return {-32768, 32767};
+    case DataType::u32:
+    case DataType::ufixed32:
+      return {0, UINT32_MAX};
+    default:
+      return {INT32_MIN, INT32_MAX};
+  }
+}
+
+inline double real(int64_t q, ScaleOffset e) {
+  return (static_cast<double>(q) + e.offset) * static_cast<double>(e.scale);
+}
+// The nearest element; ties away from zero.
+inline int64_t quantized(double x, ScaleOffset e, Limits limits) {
+  const double q = std::round(x / static_cast<double>(e.scale)) - e.offset;
+  if (!(q > static_cast<double>(limits.min))) return limits.min;  // NaN too
+  return q < static_cast<double>(limits.max) ? static_cast<int64_t>(q) : limits.max;
+}
+
+// f(T()) with the element type of a tensor's storage. FLOAT_32 and FLOAT_16 are float and Half.
+template <typename F>
+auto with_type(DataType dtype, const F& f) {
+  switch (dtype) {
+    case DataType::ufixed8:
+    case DataType::u8:
+    case DataType::boolean:
+      return f(uint8_t{});
+    case DataType::sfixed8:
+    case DataType::i8:
+      return f(int8_t{});
+    case DataType::ufixed16:
+    case DataType::u16:
+      return f(uint16_t{});
+    case DataType::sfixed16:
+    case DataType::i16:
+      return f(int16_t{});
+    case DataType::u32:
+    case DataType::ufixed32:
+      return f(uint32_t{});
+    case DataType::i64:
+      return f(int64_t{});
+    case DataType::u64:
+      return f(uint64_t{});
+    case DataType::f32:
+      return f(float{});
+    case DataType::f16:
+      return f(Half{});
+    default:
+      return f(int32_t{});
+  }
+}
+
+}  // namespace sixfold::emulator

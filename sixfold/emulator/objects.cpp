@@ -1,0 +1,65 @@
+#include "sixfold/emulator/objects.h"
+
+#include <chrono>
+#include <cstdarg>
+
+#include "sixfold/emulator/emulator.h"
+
+namespace sixfold::emulator {
+namespace {
+
+uint64_t microseconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+}
+
+}  // namespace
+
+void LogObject::write(abi::LogLevel at, const char* format, ...) const {
+  if (!function || static_cast<uint32_t>(at) > level) return;
+  va_list arguments;
+  va_start(arguments, format);
+  function(format, static_cast<uint32_t>(at), microseconds(), arguments);
+  va_end(arguments);
+}
+
+// Never destroyed: clients may free handles while the process ends.
+Objects& objects() {
+  static auto* all = new Objects;
+  return *all;
+}
+
+namespace {
+std::unique_ptr<cpu::Pool>& shared_pool() {
+  static auto* pool = new std::unique_ptr<cpu::Pool>(new cpu::Pool);
+  return *pool;
+}
+}  // namespace
+
+cpu::Pool& pool() { return *shared_pool(); }
+
+void set_threads(size_t threads) { shared_pool() = std::make_unique<cpu::Pool>(threads); }
+
+abi::ErrorCode refuse(const LogObject* log, abi::ErrorCode code, const Error& error) {
+  if (log) log->write(abi::LogLevel::error, "%s\n", error.message().c_str());
+  return code;
+}
+
+void ProfileObject::begin() {
+  events.clear();
+  roots.clear();
+}
+
+uint64_t ProfileObject::add(uint32_t type, uint32_t unit, uint64_t value, std::string_view name,
+                            uint64_t parent) {
+  const char* text = names.emplace(name).first->c_str();
+  const uint64_t event = (id << 24) | events.size();
+  events.push_back({type, unit, value, text, microseconds(), {}});
+  if (parent == 0)
+    roots.push_back(event);
+  else
+    events[parent & 0xFFFFFF].parts.push_back(event);
+  return event;
+}
+
+}  // namespace sixfold::emulator

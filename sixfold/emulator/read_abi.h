@@ -1,0 +1,31 @@
+// Structs of clients as values: every pointer, count, size and encoding is looked at before it is used. What
+// they point to is copied, but for the bytes of constants.
+#pragma once
+
+#include "sixfold/emulator/graph.h"
+#include "sixfold/qnn/abi.h"
+
+namespace sixfold::emulator {
+
+namespace abi = qnn::abi;
+
+inline constexpr uint32_t kMostRank = 8, kMostTensors = 4096, kMostParams = 256, kMostChannels = 1u << 20;
+inline constexpr size_t kMostName = 4096;
+
+// A name of a client: null and what does not end within kMostName are refused.
+Result<std::string> read_name(const char* name, std::string_view what);
+
+// with_data: a constant must have its bytes, as many as its dims say.
+Result<TensorDef> read_tensor(const abi::Tensor& tensor, bool with_data);
+
+// What every tensor has to be: kind, rank, dims, size, and an encoding that fits them.
+Status check_form(const TensorDef& tensor);
+
+// Version, counts, pointers and names of an op, before its tensors are looked at.
+Status check_form(const abi::Op& op);
+// One that is a scalar; tensors are the caller's to find.
+Result<ParamDef> read_scalar(const abi::Param& param);
+// A tensor of parameters, with its bytes when they are there.
+ParamDef param_of(std::string name, const TensorDef& tensor);
+
+}  // namespace sixfold::emulator
