@@ -28,7 +28,7 @@ ProgramValue to_value(const Value& v) {
 
 }  // namespace
 
-Result<FlatProgram> to_program(const Graph& graph) {
+Result<FlatProgram> to_program(const Graph& graph, std::vector<ValueId>* values) {
   FlatProgram program;
   std::vector<Slot> slots(graph.value_count(), kNoSlot);
   Status error;
@@ -60,6 +60,11 @@ Result<FlatProgram> to_program(const Graph& graph) {
     if (leaf.value.valid()) program.outputs.push_back(slot_of(leaf.value));
   for (const auto& m : graph.mutations) program.mutations.push_back({slot_of(m.state), slot_of(m.next)});
   if (!error.ok()) return error.take_error();
+  if (values) {
+    values->assign(program.values.size(), kNoValue);
+    for (uint32_t i = 0; i < slots.size(); ++i)
+      if (slots[i] != kNoSlot) (*values)[slots[i]] = ValueId{i};
+  }
   return program;
 }
 

@@ -9,7 +9,8 @@
 
 namespace sixfold {
 
-// The graph as a flat program; every node must be canonical and every shape static.
-Result<FlatProgram> to_program(const Graph& graph);
+// The graph as a flat program; every node must be canonical and every shape static. values, when asked for:
+// which value of the graph each slot is.
+Result<FlatProgram> to_program(const Graph& graph, std::vector<ValueId>* values = nullptr);
 
 }  // namespace sixfold

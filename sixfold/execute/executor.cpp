@@ -72,6 +72,14 @@ void Executor::reset_state() {
       std::memcpy(states_[s].data(), plan_.values[s].data.data, plan_.values[s].desc.size_bytes());
 }
 
+Status Executor::show(size_t step) {
+  const std::vector<Slot>& slots = plan_.steps[step].outputs;
+  for (size_t k = 0; k < slots.size(); ++k)
+    if (slots[k] < plan_.program_values && step_outputs_[step][k])
+      SF_TRY(hook_(slots[k], plan_.values[slots[k]].desc, step_outputs_[step][k]));
+  return {};
+}
+
 Status Executor::run(std::span<const void* const> inputs) {
   if (inputs.size() != plan_.inputs.size())
     return invalid_argument("the model has ", plan_.inputs.size(), " tensor inputs, ", inputs.size(),
@@ -86,6 +94,7 @@ Status Executor::run(std::span<const void* const> inputs) {
         [[unlikely]]
       return s.take_error().during(cat("running ", plan_.steps[i].name));
     if (profiling_) times_[i] = (std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1);
+    if (hook_) SF_TRY(show(i));
   }
   for (size_t i = 0; i < plan_.mutations.size(); ++i)
     if (staged_[i]) {

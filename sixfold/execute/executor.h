@@ -2,6 +2,7 @@
 // run.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -29,6 +30,11 @@ class Executor {
   void reset_state();
 
   const Plan& plan() const { return plan_; }
+  // Called after each step with every result that is a value of the program (Plan::values begins with those)
+  // and that was computed: before anybody reads it, so what the hook writes into it is what the rest of the
+  // run sees. An error ends the run.
+  using Hook = std::function<Status(Slot slot, const cpu::TensorDesc& desc, void* data)>;
+  void set_hook(Hook hook) { hook_ = std::move(hook); }
   // With profiling on, nanoseconds of each step of the last run.
   void set_profiling(bool on) { profiling_ = on; }
   const std::vector<int64_t>& step_times_ns() const { return times_; }
@@ -37,6 +43,7 @@ class Executor {
   Executor(Plan plan, cpu::Pool& pool) : plan_(std::move(plan)), pool_(pool) {}
   void* address(Slot slot) const { return addresses_[plan_.values[slot].buffer]; }
   Status bind(Allocator& allocator);
+  Status show(size_t step);
 
   Plan plan_;
   cpu::Pool& pool_;
@@ -52,6 +59,7 @@ class Executor {
   std::vector<Binding> input_bindings_;
   std::vector<int64_t> times_;
   bool profiling_ = false;
+  Hook hook_;
 };
 
 }  // namespace sixfold

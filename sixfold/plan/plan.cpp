@@ -45,6 +45,7 @@ class Planner {
       if (v.kind == ProgramValue::constant) out.desc.constant = out.data.data;
       add_value(std::move(out));
     }
+    plan_.program_values = plan_.values.size();
     for (const ProgramStep& step : program_.steps) {
       if (Status s = add(step); !s.ok()) return s.take_error().during(cat("planning ", step.name));
     }

@@ -41,7 +41,8 @@ struct PlanStep {
 };
 
 struct Plan {
-  std::vector<PlanValue> values;
+  std::vector<PlanValue> values;  // those of the program first, in its order
+  size_t program_values = 0;
   std::vector<PlanStep> steps;
   std::vector<Slot> inputs, outputs;
   std::vector<FlatProgram::Mutation> mutations;

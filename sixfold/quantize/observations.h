@@ -24,11 +24,18 @@ std::optional<Observer> observer_of(std::string_view text);
 // What is below it is there to be forgotten by a softmax.
 inline constexpr float kMask = -5000;
 
+// So far below the largest of its row, softmax makes nothing of an element: e^-12 is under half a step of 16
+// bits.
+inline constexpr float kForgotten = 12;
+
 struct Observation {
   float min = std::numeric_limits<float>::infinity();  // of the finite elements; above max: none were seen
   float max = -std::numeric_limits<float>::infinity();
   // The smallest element above kMask: masks of attention (-10000, -3.4e38, -inf) set no range.
   float unmasked_min = std::numeric_limits<float>::infinity();
+  // The least of the rows' largest elements, for what a softmax reads: what is far below it has no weight in
+  // any row. Infinity: not known.
+  float row_max = std::numeric_limits<float>::infinity();
   float average_min = 0, average_max = 0;  // moving averages over samples
   // How many elements lay in each part of [low, high]; empty: nobody asked.
   std::vector<double> histogram;
@@ -44,7 +51,8 @@ struct Observations {
   uint64_t samples = 0;
 };
 
-// The range that an encoding of so many bits should cover. Symmetric: it will be made as wide on either side.
+// The range that an encoding of so many bits should cover: has zero in it and is never empty. Symmetric: it
+// will be made as wide on either side.
 Range choose_range(const Observation& seen, Observer observer, int bits, bool symmetric);
 
 }  // namespace sixfold

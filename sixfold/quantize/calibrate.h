@@ -1,0 +1,35 @@
+// Calibration: runs the float graph on samples and keeps what each value was.
+#pragma once
+
+#include <functional>
+
+#include "sixfold/graph/graph.h"
+#include "sixfold/quantize/observations.h"
+#include "sixfold/quantize/samples.h"
+
+namespace sixfold {
+
+struct CalibrateOptions {
+  size_t threads = 0;      // 0: one per core
+  bool histograms = true;  // for every observer but min-max and moving average
+  bool channels = false;   // ranges by channel
+  std::function<void(size_t done, size_t total)> progress;
+};
+
+// The channel axis of a value: 1 of images, the last one of what linear layers take and give.
+size_t channel_axis(size_t rank);
+
+// Observations of every float value: inputs, states, constants and what nodes compute, except for values
+// inside a product (watched.h). The same for any number of threads. Fails before the first run when a sample
+// does not fit the model, and at the first NaN or infinity with the layer that made it; masks of attention
+// may be infinite.
+Result<Observations> calibrate(const Graph& graph, const Samples& samples,
+                               const CalibrateOptions& options = {});
+
+// Every sample against the model's inputs, without running it.
+Status check_samples(const Graph& graph, const Samples& samples);
+
+// Whether a softmax forgets what is far below the rest of its row in this value: by value.
+std::vector<bool> find_masked(const Graph& graph);
+
+}  // namespace sixfold

@@ -1,0 +1,216 @@
+// What calibration sees: exact extremes, histograms that do not depend on threads, masks and bad samples.
+#include "sixfold/quantize/calibrate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "sixfold/quantize/statistics.h"
+#include "sixfold/quantize/watched.h"
+
+namespace sixfold {
+namespace {
+
+Graph graph_of(const std::string& text) {
+  auto graph = parse(text);
+  EXPECT_TRUE(graph.ok()) << graph.error().message();
+  return std::move(graph).value();
+}
+
+Tensor floats(Shape shape, const std::vector<float>& values) {
+  std::byte* bytes = nullptr;
+  Tensor t = Tensor::allocate(DType::f32, std::move(shape), &bytes);
+  std::memcpy(bytes, values.data(), values.size() * sizeof(float));
+  return t;
+}
+
+std::vector<float> wave(size_t n, float seed) {
+  std::vector<float> out;
+  for (size_t i = 0; i < n; ++i) out.push_back(3 * std::sin(static_cast<float>(i) * 1.7f + seed));
+  return out;
+}
+
+TEST(Statistics, extremes_of_every_length) {
+  for (size_t n = 1; n < 80; ++n) {
+    std::vector<float> x = wave(n, 0.5f);
+    x[n / 2] = -9;
+    x[n - 1] = 11;
+    const Extremes e = extremes_of(x.data(), static_cast<int64_t>(n));
+    EXPECT_EQ(e.max, 11);
+    EXPECT_EQ(e.min, n > 2 ? -9 : *std::min_element(x.begin(), x.end()));
+    EXPECT_TRUE(e.finite);
+    x[n / 3] = std::nanf("");
+    EXPECT_FALSE(extremes_of(x.data(), static_cast<int64_t>(n)).finite);
+    x[n / 3] = -INFINITY;
+    EXPECT_FALSE(extremes_of(x.data(), static_cast<int64_t>(n)).finite);
+  }
+}
+
+TEST(Statistics, histograms_do_not_depend_on_the_order) {
+  const std::vector<std::vector<float>> parts = {
+      wave(100, 0), {0, 0, 0}, {-700, 3e-4f}, wave(50, 1), {90, 5}};
+  const auto add = [](Histogram& h, const std::vector<float>& x) {
+    const Extremes e = extremes_of(x.data(), static_cast<int64_t>(x.size()));
+    h.cover(e.min, e.max);
+    h.add(x.data(), static_cast<int64_t>(x.size()));
+  };
+  Histogram forward, backward, merged;
+  for (const auto& p : parts) add(forward, p);
+  for (size_t i = parts.size(); i-- > 0;) add(backward, parts[i]);
+  for (size_t i : {2u, 0u, 4u, 1u, 3u}) {
+    Histogram one;
+    add(one, parts[i]);
+    merged.merge(one);
+  }
+  EXPECT_EQ(forward, backward);
+  EXPECT_EQ(forward, merged);
+  uint64_t total = 0;
+  for (const uint64_t c : forward.counts()) total += c;
+  EXPECT_EQ(total, 157u);
+  EXPECT_LE(forward.counts().size(), 2048u);
+  EXPECT_LE(forward.low(), -700);
+  EXPECT_GT(forward.high(), 90);
+}
+
+const char* kMlp = R"(input %x: f32[2, 4]
+constant %w: f32[3, 4] = [1, 2, 3, 4, -1, -2, -3, -4, 0, 1, 0, 1]
+%y = linear(%x, %w, none, activation="none") : f32[2, 3]
+%z = relu(%y) : f32[2, 3]
+%s = add(%z, %z, alpha=1) : f32[2, 3]
+output %s
+)";
+
+TEST(Choose, ranges_have_zero_and_are_not_empty) {
+  Observation zeros;
+  zeros.min = zeros.max = 0;
+  zeros.count = 4;
+  for (const Observer o : {Observer::min_max, Observer::moving_average, Observer::mse, Observer::entropy,
+                           Observer::percentile}) {
+    const Range r = choose_range(zeros, o, 8, false);
+    EXPECT_LE(r.min, 0);
+    EXPECT_GT(r.max, r.min);
+    Observation high = zeros;
+    high.min = high.max = high.average_min = high.average_max = 5;
+    EXPECT_EQ(choose_range(high, o, 8, false), (Range{0, 5}));
+  }
+}
+
+Observation observed(const std::vector<float>& x) {
+  Observation out;
+  const Extremes e = extremes_of(x.data(), static_cast<int64_t>(x.size()));
+  Histogram h;
+  h.cover(e.min, e.max);
+  h.add(x.data(), static_cast<int64_t>(x.size()));
+  out.min = out.average_min = e.min;
+  out.max = out.average_max = e.max;
+  out.histogram.assign(h.counts().begin(), h.counts().end());
+  out.low = static_cast<float>(h.low());
+  out.high = static_cast<float>(h.high());
+  return out;
+}
+
+double error_of(const std::vector<float>& x, Range r, int steps) {
+  const double step = (static_cast<double>(r.max) - r.min) / steps;
+  double sum = 0;
+  for (const float v : x) {
+    const double q = std::round((std::clamp(v, r.min, r.max) - r.min) / step) * step + r.min;
+    sum += (q - v) * (q - v);
+  }
+  return sum;
+}
+
+TEST(Choose, least_error_clips_what_is_rare_and_keeps_what_is_not) {
+  std::vector<float> x = wave(20000, 0);
+  x.push_back(40);
+  const Observation seen = observed(x);
+  const Range all = choose_range(seen, Observer::min_max, 8, false);
+  EXPECT_EQ(all.max, 40);
+  const Range mse = choose_range(seen, Observer::mse, 4, false);
+  EXPECT_LT(mse.max, 30);
+  EXPECT_LT(error_of(x, mse, 15), 0.9 * error_of(x, all, 15));
+  EXPECT_NEAR(choose_range(seen, Observer::mse, 16, false).max, 40, 0.5);
+  EXPECT_LT(choose_range(seen, Observer::percentile, 8, false).max, 4);
+  EXPECT_LE(choose_range(seen, Observer::entropy, 8, false).max, 40);
+  const Range both = choose_range(seen, Observer::mse, 4, true);
+  EXPECT_LT(both.max, 40);
+}
+
+TEST(Calibrate, sees_every_value_the_same_for_any_number_of_threads) {
+  const Graph graph = graph_of(kMlp);
+  std::vector<std::vector<Tensor>> rows;
+  for (int i = 0; i < 7; ++i) rows.push_back({floats({2, 4}, wave(8, static_cast<float>(i)))});
+  const auto samples = samples_of(rows);
+  CalibrateOptions options{.threads = 1, .channels = true};
+  auto one = calibrate(graph, *samples, options);
+  ASSERT_TRUE(one.ok()) << one.error().message();
+  options.threads = 3;
+  auto three = calibrate(graph, *samples, options);
+  ASSERT_TRUE(three.ok()) << three.error().message();
+  size_t seen = 0;
+  for (size_t i = 0; i < one->values.size(); ++i) {
+    const Observation &a = one->values[i], &b = three->values[i];
+    EXPECT_EQ(a.min, b.min);
+    EXPECT_EQ(a.max, b.max);
+    EXPECT_EQ(a.average_min, b.average_min);
+    EXPECT_EQ(a.average_max, b.average_max);
+    EXPECT_EQ(a.histogram, b.histogram);
+    EXPECT_EQ(a.channels, b.channels);
+    seen += a.seen();
+  }
+  EXPECT_EQ(seen, 4u);  // x, w, z and s: nobody needs y, which only the activation reads
+  const ValueId s = graph.outputs[0].value, x = graph.inputs[0].value;
+  float low = 9, high = -9;
+  for (const auto& row : rows)
+    for (const float v : row[0].values<float>()) low = std::min(low, v), high = std::max(high, v);
+  EXPECT_EQ(one->values[x.index].min, low);
+  EXPECT_EQ(one->values[x.index].max, high);
+  EXPECT_EQ(one->values[s.index].min, 0);
+  EXPECT_EQ(one->values[s.index].count, 42u);
+  EXPECT_EQ(one->values[s.index].channels.size(), 3u);
+}
+
+TEST(Calibrate, names_the_layer_that_is_not_finite) {
+  const Graph graph = graph_of(kMlp);
+  auto bad = calibrate(graph, *samples_of({{floats({2, 4}, {3e38f, 3e38f, 3e38f, 3e38f, 0, 0, 0, 0})}}));
+  ASSERT_FALSE(bad.ok());
+  EXPECT_NE(bad.error().message().find("an infinity among its values"), std::string::npos)
+      << bad.error().message();
+  auto nan = calibrate(graph, *samples_of({{floats({2, 4}, {NAN, 0, 0, 0, 0, 0, 0, 0})}}));
+  ASSERT_FALSE(nan.ok());
+  EXPECT_NE(nan.error().message().find("input x has a NaN"), std::string::npos) << nan.error().message();
+}
+
+TEST(Calibrate, refuses_samples_that_do_not_fit) {
+  const Graph graph = graph_of(kMlp);
+  const Tensor good = floats({2, 4}, wave(8, 0));
+  EXPECT_FALSE(calibrate(graph, *samples_of({})).ok());
+  EXPECT_FALSE(calibrate(graph, *samples_of({{good, good}})).ok());
+  EXPECT_FALSE(calibrate(graph, *samples_of({{good}, {floats({4, 2}, wave(8, 0))}})).ok());
+  auto wrong = calibrate(graph, *samples_of({{good}, {Tensor::of_ints(std::vector<int64_t>{1, 2})}}));
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.error().message().find("sample 1"), std::string::npos) << wrong.error().message();
+}
+
+TEST(Calibrate, a_mask_sets_no_range) {
+  const Graph graph = graph_of(R"(input %x: f32[2, 4]
+constant %m: f32[2, 4] = [0, 0, -3.4e38, -3.4e38, 0, 0, 0, -3.4e38]
+%y = add(%x, %m, alpha=1) : f32[2, 4]
+%z = softmax(%y, dim=1) : f32[2, 4]
+output %z
+)");
+  auto seen = calibrate(graph, *samples_of({{floats({2, 4}, {1, 5, 9, 2, -4, 3, 2, 1})}}));
+  ASSERT_TRUE(seen.ok()) << seen.error().message();
+  const Node& softmax = graph.node(graph.last());
+  const Observation& scores = seen->values[softmax.input(0).index];
+  EXPECT_EQ(scores.row_max, 3);
+  const Range r = choose_range(scores, Observer::min_max, 8, false);
+  EXPECT_EQ(r, (Range{-5, 5}));  // what is 8 below the least of the rows' largest has no weight
+  const Observation& mask = seen->values[graph.node(graph.first()).input(1).index];
+  const Range m = choose_range(mask, Observer::mse, 8, false);
+  EXPECT_GE(m.min, -100);
+  EXPECT_LE(m.min, r.min - r.max);
+}
+
+}  // namespace
+}  // namespace sixfold

@@ -1,0 +1,69 @@
+#include "sixfold/quantize/watched.h"
+
+#include "sixfold/rewrite/pipeline.h"
+
+namespace sixfold {
+
+bool is_inside_product(const Graph& graph, ValueId value) {
+  const Node* node = graph.producer(value);
+  if (!node || (node->op != Op::convolution && node->op != Op::linear)) return false;
+  if (graph.value(value).users.size() != 1) return false;
+  for (const Leaf& leaf : graph.outputs)
+    if (leaf.value == value) return false;
+  for (const Graph::Mutation& m : graph.mutations)
+    if (m.next == value) return false;
+  const Op next = graph.node(graph.value(value).users[0]).op;
+  return next == Op::relu || next == Op::clamp;
+}
+
+Result<std::unique_ptr<Watched>> Watched::create(const Graph& graph, cpu::Pool& pool) {
+  auto out = std::make_unique<Watched>();
+  Graph g = graph;
+  // A value that is an output is not fused away, and whoever replaces it replaces it there too: so outputs
+  // tell afterwards which value is which. They are no outputs any more when memory is planned.
+  const size_t outputs = g.outputs.size();
+  std::vector<ValueId> watched;
+  for (const NodeId id : graph.order())
+    for (const ValueId v : graph.node(id).outputs) {
+      if (is_inside_product(graph, v) || !graph.is_used(v)) continue;
+      watched.push_back(v);
+      g.outputs.push_back({{}, v, {}});
+    }
+  // What is fused rounds elsewhere; two graphs that are compared must not differ in that.
+  SF_TRY(optimize_for_cpu(g));
+  std::vector<ValueId> was(g.value_count(), kNoValue);
+  for (size_t i = 0; i < watched.size(); ++i) was[g.outputs[outputs + i].value.index] = watched[i];
+  g.outputs.resize(outputs);
+  std::vector<ValueId> value_of_slot;
+  SF_ASSIGN(FlatProgram program, to_program(g, &value_of_slot));
+  for (const ValueId v : value_of_slot) out->value_of_.push_back(was[v.index]);
+  SF_ASSIGN(Plan plan, make_plan(std::move(program)));
+  SF_ASSIGN(out->executor_, Executor::create(std::move(plan), pool));
+  return out;
+}
+
+void Watched::set_watch(Watch watch) {
+  if (!watch) {
+    executor_->set_hook({});
+    return;
+  }
+  executor_->set_hook([this, watch = std::move(watch)](Slot slot, const cpu::TensorDesc& desc, void* data) {
+    const ValueId value = value_of_[slot];
+    return value.valid() ? watch(value, desc, data) : ok_status();
+  });
+}
+
+Status Watched::run(std::span<const Tensor> inputs) {
+  std::vector<const void*> pointers;
+  pointers.reserve(inputs.size());
+  for (const Tensor& t : inputs) pointers.push_back(t.data);
+  executor_->reset_state();
+  return executor_->run(pointers);
+}
+
+Tensor Watched::output(size_t i) const {
+  const cpu::TensorDesc& d = executor_->output_desc(i);
+  return Tensor{d.dtype, d.shape, {}, static_cast<const std::byte*>(executor_->output(i)), nullptr};
+}
+
+}  // namespace sixfold

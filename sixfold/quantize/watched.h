@@ -1,0 +1,37 @@
+// A graph on the CPU engine whose values can be looked at, and changed, while it runs.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "sixfold/engine/engine.h"
+
+namespace sixfold {
+
+// A product whose result only an activation reads: the device computes both at once, so nobody has a range
+// for the value between them.
+bool is_inside_product(const Graph& graph, ValueId value);
+
+class Watched {
+ public:
+  // Every node is canonical and every shape static. Values that is_inside_product tells are not shown, and
+  // neither are those that reshape and permute make: they have the elements of their operand.
+  static Result<std::unique_ptr<Watched>> create(const Graph& graph, cpu::Pool& pool);
+
+  // value: of the graph that was given. The data is dense, in the order of the desc's strides.
+  using Watch = std::function<Status(ValueId value, const cpu::TensorDesc& desc, void* data)>;
+  void set_watch(Watch watch);
+
+  // The tensor leaves; states begin as the graph says.
+  Status run(std::span<const Tensor> inputs);
+  size_t output_count() const { return executor_->output_count(); }
+  Tensor output(size_t i) const;  // valid until the next run
+  size_t arena_bytes() const { return executor_->plan().arena_bytes; }
+
+ private:
+  std::vector<ValueId> value_of_;  // by slot of the program
+  std::unique_ptr<Executor> executor_;
+};
+
+}  // namespace sixfold
