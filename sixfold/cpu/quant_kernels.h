@@ -1,0 +1,37 @@
+// The kernels of cpu/quant.h, one file for each kind of CPU.
+#pragma once
+
+#include "sixfold/cpu/quant.h"
+
+namespace sixfold::cpu {
+
+// Shifted sums are cut to these: far beyond any output, and small enough for products of 32 (64) bits.
+inline constexpr int32_t kLimit8 = 1 << 17, kLimit16 = 1 << 26;
+
+extern const QuantKernels kPlainQuantKernels;
+#if defined(__x86_64__)
+extern const QuantKernels kAvx2QuantKernels, kVnniQuantKernels;
+#elif defined(__aarch64__)
+extern const QuantKernels kNeonQuantKernels, kDotQuantKernels;
+bool has_dot_product();
+#endif
+
+// Low and high sums as one, with the bias; the sum alone with 8-bit activations. Wraps as the SIMD kernels
+// do.
+inline int32_t join_sums(int32_t low, int32_t high, int32_t bias, bool wide) {
+  const uint32_t sum =
+      wide ? static_cast<uint32_t>(high) + static_cast<uint32_t>(low >> 8) : static_cast<uint32_t>(low);
+  return static_cast<int32_t>(sum + static_cast<uint32_t>(bias));
+}
+
+// Stores one result as the output's kind of number.
+inline void put_result(std::byte* to, int64_t i, int32_t q, const QuantOutput& out) {
+  if (out.rounding == Rounding::none)
+    reinterpret_cast<int32_t*>(to)[i] = q;
+  else if (out.wide)
+    reinterpret_cast<uint16_t*>(to)[i] = static_cast<uint16_t>(q);
+  else
+    reinterpret_cast<uint8_t*>(to)[i] = static_cast<uint8_t>(q);
+}
+
+}  // namespace sixfold::cpu
