@@ -138,8 +138,12 @@ Status compile_for_htp(std::vector<HtpMethod>& methods, const HtpChoice& choice,
       if (i >= cuts[m].islands.size()) continue;
       const Graph& island = cuts[m].islands[i].graph;
       const Forms forms = choose_forms(island);
-      methods[m].transposes += forms.transposes;
       SF_ASSIGN(qnn::GraphSpec spec, lower_island(island, forms, methods[m].source->name));
+      methods[m].qnn_ops += spec.ops.size();
+      methods[m].transposes +=
+          static_cast<size_t>(std::count_if(spec.ops.begin(), spec.ops.end(), [](const auto& op) {
+            return op.type == std::string_view("Transpose");
+          }));
       if (!together) {
         SF_ASSIGN(DelegateSource delegate, compile_one({&spec, 1}));
         methods[m].source->delegates.push_back(std::move(delegate));

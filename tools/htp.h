@@ -27,7 +27,8 @@ struct HtpMethod {
   MethodSource* source = nullptr;
   nlohmann::ordered_json cpu_nodes = nlohmann::ordered_json::array();
   std::vector<std::string> notes;  // what differs from what was asked for
-  size_t islands = 0, device_nodes = 0, transposes = 0;
+  size_t islands = 0, device_nodes = 0;
+  size_t qnn_ops = 0, transposes = 0;  // as they are handed to the library
 };
 
 // Rewrites the graph for the device and says which nodes go there; explains the rest in method.cpu_nodes.

@@ -1,6 +1,7 @@
 #include "sixfold/rewrite/htp.h"
 
 #include "sixfold/rewrite/encodings.h"
+#include "sixfold/rewrite/recompose.h"
 #include "sixfold/rewrite/rules.h"
 
 namespace sixfold {
@@ -30,10 +31,12 @@ Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptio
                        PipelineReport* report) {
   SF_TRY(fold_quantization(graph));
   Rewriter rewriter(graph, options);
-  Status status = rewriter.rewrite_each("htp", [&](const Node& node) -> Match {
-    Htp h(graph, node, target);
-    return rule_of(node.op)(h);
-  });
+  Status status = rewriter.apply(recompose_rules());
+  if (status.ok())
+    status = rewriter.rewrite_each("htp", [&](const Node& node) -> Match {
+      Htp h(graph, node, target);
+      return rule_of(node.op)(h);
+    });
   static constexpr Rule kTidy[] = {{"drop_identity", drop_identity},
                                    {"merge_reshapes", merge_reshapes},
                                    {"merge_permutes", merge_permutes},

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "sixfold/rewrite/recompose.h"
 #include "sixfold/rewrite/rules.h"
 
 namespace sixfold {
@@ -108,6 +109,7 @@ std::vector<std::string> rule_names() {
   for (const auto* stages : {&canonical_stages(), &cpu_stages()})
     for (const Stage& stage : *stages)
       for (const Rule& rule : stage.rules) names.emplace_back(rule.name);
+  for (const Rule& rule : recompose_rules()) names.emplace_back(rule.name);
   return names;
 }
 
@@ -116,6 +118,8 @@ const Rule* find_rule_by_name(std::string_view name) {
     for (const Stage& stage : *stages)
       for (const Rule& rule : stage.rules)
         if (rule.name == name) return &rule;
+  for (const Rule& rule : recompose_rules())
+    if (rule.name == name) return &rule;
   return nullptr;
 }
 

@@ -1,0 +1,62 @@
+// Constants that 16-bit floats do not reach.
+#include <cmath>
+
+#include "sixfold/rewrite/recompose.h"
+
+namespace sixfold {
+namespace {
+
+constexpr double kMost = 65504;  // the largest half
+
+bool reads_numbers(Op op) {
+  switch (op) {
+    case Op::add:
+    case Op::sub:
+    case Op::mul:
+    case Op::div:
+    case Op::minimum:
+    case Op::maximum:
+    case Op::where:
+    case Op::expand:
+    case Op::concat:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// f(x, -3.4e38)  ->  f(x, -65504): the device would read an infinity, and zero times that is no number
+//
+// What the model itself says is infinite stays so.
+Match finite_halves(const Graph& graph, const Node& node) {
+  if (!reads_numbers(node.op)) return no_match("reads no numbers");
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId v = node.input(i);
+    const Tensor* t = graph.constant(v);
+    if (!t || !is_float(t->dtype) || t->dtype == DType::f16 || graph.value(v).encoding) continue;
+    const Tensor flat = to_contiguous(*t);
+    const auto beyond = [](double x) { return std::isfinite(x) && std::abs(x) > kMost; };
+    bool found = false;
+    for (int64_t k = 0; k < flat.count() && !found; ++k) found = beyond(element_real(flat, k));
+    if (!found) continue;
+    std::byte* bytes = nullptr;
+    Tensor near = Tensor::allocate(t->dtype, t->shape, &bytes);
+    with_type(t->dtype, [&](auto tag) {
+      using T = decltype(tag);
+      for (int64_t k = 0; k < flat.count(); ++k) {
+        const double x = element_real(flat, k);
+        reinterpret_cast<T*>(bytes)[k] = static_cast<T>(beyond(x) ? std::copysign(kMost, x) : x);
+      }
+    });
+    Patch patch(graph, node);
+    std::vector<ValueId> inputs = node.inputs;
+    inputs[i] = patch.constant(std::move(near));
+    patch.replace(node.output(), patch.add(node.op, std::move(inputs), node.attrs));
+    return patch;
+  }
+  return no_match("all constants are halves");
+}
+
+}  // namespace sixfold

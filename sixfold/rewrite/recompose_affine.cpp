@@ -1,0 +1,130 @@
+// Batch norms that are spelled as products and sums of constants, and the list of the rules that recompose.
+#include <algorithm>
+
+#include "sixfold/rewrite/expression.h"
+#include "sixfold/rewrite/recompose.h"
+#include "sixfold/rewrite/rules.h"
+
+namespace sixfold {
+namespace {
+
+using Numbers = std::vector<double>;  // one for each channel
+
+// A constant that meets x: one number for all, or one for each index of axis 1.
+std::optional<Numbers> per_channel(const Graph& graph, ValueId constant, ValueId x) {
+  const Tensor* t = graph.constant(constant);
+  const Dims& out = graph.dims(x);
+  if (!t || graph.value(constant).encoding || t->shape.size() > out.size()) return {};
+  const int64_t channels = out[1].value_or(0);
+  for (size_t i = 0; i < t->shape.size(); ++i) {
+    const size_t axis = out.size() - t->shape.size() + i;
+    if (t->shape[i] != 1 && (axis != 1 || t->shape[i] != channels)) return {};
+  }
+  Numbers n(static_cast<size_t>(channels));
+  const Tensor flat = to_contiguous(*t);
+  for (int64_t c = 0; c < channels; ++c)
+    n[static_cast<size_t>(c)] = element_real(flat, flat.count() == 1 ? 0 : c);
+  return n;
+}
+
+// What an affine step does: v = a * x + b with constants.
+struct Step {
+  ValueId x;
+  Numbers a, b;
+  bool varies = false;  // from channel to channel
+};
+std::optional<Step> read_step(const Graph& graph, const Node& node) {
+  if (node.op != Op::add && node.op != Op::sub && node.op != Op::mul && node.op != Op::div) return {};
+  if (node.op == Op::div && node.attrs.text("rounding") != "none") return {};
+  for (const size_t side : {0, 1}) {
+    if (side == 1 && node.op == Op::div) break;
+    Step s{.x = node.input(side), .a = {}, .b = {}};
+    if (graph.constant(s.x) || !(graph.type(s.x) == graph.type(node.output()))) continue;
+    const auto n = per_channel(graph, node.input(1 - side), s.x);
+    if (!n) continue;
+    s.a.assign(n->size(), 1);
+    s.b.assign(n->size(), 0);
+    s.varies = std::any_of(n->begin(), n->end(), [&](double v) { return v != n->front(); });
+    for (size_t c = 0; c < n->size(); ++c) {
+      if (node.op == Op::add) s.b[c] = (*n)[c];
+      if (node.op == Op::sub) s.b[c] = side == 0 ? -(*n)[c] : (*n)[c];
+      if (node.op == Op::sub && side == 1) s.a[c] = -1;
+      if (node.op == Op::mul) s.a[c] = (*n)[c];
+      if (node.op == Op::div) s.a[c] = 1 / (*n)[c];
+    }
+    return s;
+  }
+  return {};
+}
+
+Tensor as_tensor(const Numbers& values) {
+  std::byte* bytes = nullptr;
+  Tensor t = Tensor::allocate(DType::f32, {static_cast<int64_t>(values.size())}, &bytes);
+  for (size_t i = 0; i < values.size(); ++i)
+    reinterpret_cast<float*>(bytes)[i] = static_cast<float>(values[i]);
+  return t;
+}
+
+}  // namespace
+
+// ((x - m) / s) * g + b, two or more steps with constants of the channels  ->  batch_norm(x)
+//
+// One step is enough behind a convolution, into which a batch norm is folded.
+Match form_batch_norm(const Graph& graph, const Node& node) {
+  const Dims& dims = graph.dims(node.output());
+  if (graph.dtype(node.output()) != DType::f32 || dims.size() < 2 || !is_static(dims))
+    return no_match("not f32 [N, C, ...]");
+  auto all = read_step(graph, node);
+  if (!all) return no_match("no affine step");
+  // The last step of a chain sees it whole.
+  const std::vector<NodeId>& users = graph.value(node.output()).users;
+  if (users.size() == 1 && !graph.value(node.output()).encoding && read_step(graph, graph.node(users[0])))
+    return no_match("another step follows");
+  size_t steps = 1;
+  while (const Node* before = made_by(graph, all->x)) {
+    if (graph.value(all->x).users.size() != 1) break;
+    const auto s = read_step(graph, *before);
+    if (!s) break;
+    for (size_t c = 0; c < all->a.size(); ++c) {
+      all->b[c] += all->a[c] * s->b[c];
+      all->a[c] *= s->a[c];
+    }
+    all->varies = all->varies || s->varies;
+    all->x = s->x;
+    ++steps;
+  }
+  const Node* product = made_by(graph, all->x, Op::convolution);
+  const bool folds = product && graph.value(all->x).users.size() == 1 && graph.constant(product->input(1)) &&
+                     !graph.value(product->input(1)).encoding;
+  const bool shifts_only = std::all_of(all->a.begin(), all->a.end(), [](double v) { return v == 1; });
+  if (!folds && (steps < 2 || !all->varies || shifts_only)) return no_match("one step alone");
+  const size_t channels = all->a.size();
+  Patch patch(graph, node);
+  const ValueId mean = patch.constant(as_tensor(Numbers(channels, 0)));
+  const ValueId var = patch.constant(as_tensor(Numbers(channels, 1)));
+  patch.replace(node.output(), patch.add(Op::batch_norm,
+                                         {all->x, patch.constant(as_tensor(all->a)),
+                                          patch.constant(as_tensor(all->b)), mean, var},
+                                         {{"eps", 0.0}}));
+  return patch;
+}
+
+std::span<const Rule> recompose_rules() {
+  static const std::vector<Rule> rules = [] {
+    // Means before norms, which are read from them; a product whose gain is a constant folds into its norm.
+    std::vector<Rule> all = {{"form_norm", form_norm},
+                             {"fold_norm_gain", fold_norm_gain},
+                             {"fold_norm_bias", fold_norm_bias},
+                             {"form_softmax", form_softmax},
+                             {"form_log_softmax", form_log_softmax}};
+    all.insert(all.end(), activation_rules().begin(), activation_rules().end());
+    all.push_back({"form_batch_norm", form_batch_norm});
+    all.push_back({"fold_batch_norm", fold_batch_norm});
+    all.push_back({"mean_of_sum", mean_of_sum});
+    all.push_back({"finite_halves", finite_halves});
+    return all;
+  }();
+  return rules;
+}
+
+}  // namespace sixfold
