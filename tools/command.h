@@ -76,6 +76,16 @@ struct DoctorOptions {
 };
 Status doctor_command(const DoctorOptions& options);
 
+// sixfold compare
+struct CompareOptions {
+  std::vector<std::string> models;
+  std::string soc = "SM8650", qnn_lib_dir, precision = "fp16", only;
+  uint64_t seed = 1;
+  size_t mutations = 0;
+  bool no_run = false, json = false;
+};
+Status compare_command(const CompareOptions& options);
+
 // Writes the text to stdout at once, with a line end.
 void print_line(const std::string& text);
 

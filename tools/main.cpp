@@ -22,7 +22,8 @@ void add_run(CLI::App& app, Command& chosen) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "Run a model on an engine");
   run->add_option("model", options->model, "A .pt2 or .pte file, or a .bpte: its cases, checked")->required();
-  run->add_option("--engine", options->engine, "Engine to run on: cpu; for the NPU's parts of a .pte emulator, or qnn")
+  run->add_option("--engine", options->engine,
+                  "Engine to run on: cpu; for the NPU's parts of a .pte emulator, or qnn")
       ->capture_default_str();
   run->add_option("--qnn-lib-dir", options->qnn_lib_dir, "Folder of Qualcomm's libraries");
   run->add_option("--input", options->inputs,
@@ -154,6 +155,24 @@ void add_doctor(CLI::App& app, Command& chosen) {
   doctor->callback([=, &chosen] { chosen = [=] { return doctor_command(*options); }; });
 }
 
+void add_compare(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<CompareOptions>();
+  CLI::App* compare = app.add_subcommand(
+      "compare",
+      "Each op of models on the emulator and on Qualcomm's library, with random inputs: distances");
+  compare->add_option("models", options->models, ".pt2 files")->required();
+  compare->add_option("--soc", options->soc, "Chip, as SM8650")->capture_default_str();
+  compare->add_option("--qnn-lib-dir", options->qnn_lib_dir, "Folder of Qualcomm's libraries");
+  compare->add_option("--precision", options->precision, "fp16 or fp16a8w")->capture_default_str();
+  compare->add_option("--only", options->only, "Only ops of this type, as Conv2d");
+  compare->add_option("--seed", options->seed, "Of the inputs")->capture_default_str();
+  compare->add_option("--mutate", options->mutations,
+                      "Ask about N ops, each changed in one way, instead: do both refuse the same");
+  compare->add_flag("--no-run", options->no_run, "Only ask whether the device takes them");
+  compare->add_flag("--json", options->json, "One JSON array on stdout instead of text");
+  compare->callback([=, &chosen] { chosen = [=] { return compare_command(*options); }; });
+}
+
 int report(const Error& error) {
   std::fprintf(stderr, "sixfold: %s\n", error.message().c_str());
   return error.code() == Code::InvalidArgument ? 2 : 1;
@@ -172,6 +191,7 @@ int run(int argc, char** argv) {
   add_kernels(app, chosen);
   add_compile(app, chosen);
   add_doctor(app, chosen);
+  add_compare(app, chosen);
   CLI11_PARSE(app, argc, argv);
   if (Status s = chosen(); !s.ok()) return report(s.error());
   if (std::fflush(stdout) != 0)
