@@ -1,0 +1,109 @@
+// Division, powers, remainders and slopes on the emulator: the exact function of the two reals, rounded once
+// to the nearest, ties away from zero. Plain integers divide as integers.
+#include <cmath>
+
+#include "sixfold/emulator/elements.h"
+#include "sixfold/emulator/kernel.h"
+#include "sixfold/emulator/layout.h"
+
+namespace sixfold::emulator {
+namespace {
+
+enum class Real : uint8_t { divide, power, floor_divide, mod, fmod, squared_difference, slope };
+
+struct Name {
+  std::string_view type;
+  Real op;
+};
+constexpr Name kNames[] = {{"ElementWiseDivide", Real::divide},
+                           {"ElementWisePower", Real::power},
+                           {"ElementWiseFloorDiv", Real::floor_divide},
+                           {"ElementWiseMod", Real::mod},
+                           {"ElementWiseFmod", Real::fmod},
+                           {"ElementWiseSquaredDifference", Real::squared_difference},
+                           {"Prelu", Real::slope}};
+
+double compute(Real op, double a, double b) {
+  switch (op) {
+    case Real::divide:
+      return a / b;
+    case Real::power:
+      return std::pow(a, b);
+    case Real::floor_divide:
+      return std::floor(a / b);
+    case Real::mod:
+      return a - std::floor(a / b) * b;
+    case Real::fmod:
+      return std::fmod(a, b);
+    case Real::squared_difference:
+      return (a - b) * (a - b);
+    case Real::slope:
+      return a < 0 ? a * b : a;
+  }
+  return 0;
+}
+
+struct Binary {
+  cpu::BroadcastLoop<3> loop;
+  Real op;
+  Codec a, b, y;
+
+  double integers(double p, double q) const {  // what divides by 0 is 0
+    if (q == 0 && op != Real::power && op != Real::squared_difference && op != Real::slope) return 0;
+    return op == Real::divide ? std::trunc(p / q) : compute(op, p, q);
+  }
+  template <typename T, typename B>
+  void run_as(const Run& run) const {
+    const T* p = run.in<T>(0);
+    const B* q = run.in<B>(1);
+    T* out = run.out<T>();
+    const int64_t step_a = loop.stride(1), step_b = loop.stride(2);
+    const bool plain = std::is_integral_v<T> && !qnn::is_fixed(y.dtype);
+    loop.run(run.pool, cpu::kElementwiseGrain / 4, [&](const auto& at, size_t n) {
+      for (size_t i = 0; i < n; ++i) {
+        const auto k = static_cast<int64_t>(i);
+        const double u = a.decode(p[at[1] + k * step_a]), v = b.decode(q[at[2] + k * step_b]);
+        out[at[0] + k] = y.encode<T>(plain ? integers(u, v) : compute(op, u, v));
+      }
+    });
+  }
+  void run(const Run& run) const {
+    with_type(y.dtype, [&](auto t) {
+      using T = decltype(t);
+      if (a.dtype == b.dtype) return run_as<T, T>(run);
+      // Slopes and exponents may have their own width.
+      if constexpr (std::is_integral_v<T> && sizeof(T) <= 2)
+        with_type(b.dtype, [&](auto s) {
+          using S = decltype(s);
+          if constexpr (std::is_integral_v<S> && sizeof(S) <= 2) run_as<T, S>(run);
+        });
+    });
+  }
+};
+
+}  // namespace
+
+Status check_real_binary(const OpView& op, const DeviceModel&) {
+  for (size_t i = 0; i < 2; ++i)
+    if (!broadcasts(op.in(i), op.out()))
+      return unsupported("in[", i, "] has dims ", op.in(i).dims,
+                         ", which do not broadcast to those of out[0], ", op.out().dims);
+  const DataType a = op.in(0).dtype, b = op.in(1).dtype, y = op.out().dtype;
+  const auto narrow = [](DataType t) { return qnn::is_fixed(t) && qnn::size_of(t) <= 2; };
+  if (a != y || (a != b && !(narrow(a) && narrow(b))))
+    return unsupported("in[0] is ", qnn::to_text(a), ", in[1] ", qnn::to_text(b), ", out[0] ",
+                       qnn::to_text(y));
+  return {};
+}
+
+Result<Step> prepare_real_binary(const OpView& op, Prepare& prepare) {
+  prepare.use_constants();
+  const cpu::TensorDesc a = describe(op.in(0)), b = describe(op.in(1)), y = describe(op.out());
+  Binary step{cpu::BroadcastLoop<3>({&y, &a, &b}), Real::divide, Codec::of(op.in(0)), Codec::of(op.in(1)),
+              Codec::of(op.out())};
+  for (const Name& n : kNames)
+    if (n.type == op.type) step.op = n.op;
+  return prepare.step(step);
+}
+
+}  // namespace sixfold::emulator

@@ -1,0 +1,273 @@
+// Resampling of images [N, H, W, C] on the emulator.
+//
+// Fixed point: weights of 14 bits for each axis; products are summed exactly and scaled once, halves up.
+// Floats: in double, rounded to half once. GridSample, whose places are data, is computed over reals.
+#include <cmath>
+
+#include "sixfold/emulator/elements.h"
+#include "sixfold/emulator/kernel.h"
+#include "sixfold/emulator/layout.h"
+
+namespace sixfold::emulator {
+namespace {
+
+// Which inputs an output index takes, and how much of each.
+struct Taps {
+  int count = 1;
+  std::vector<int64_t> at;      // [extent][count]
+  std::vector<double> weights;  // likewise
+  std::vector<int64_t> fixed;   // in 2^-14
+};
+
+enum class Mode : uint8_t { nearest, linear, cubic };
+enum class Places : uint8_t { half_pixel, align_corners, asymmetric, pytorch_half_pixel };
+enum class Nearest : uint8_t { floor, round_down, round_up, ceil };
+
+struct ResizeRule {
+  Mode mode = Mode::linear;
+  Places places = Places::asymmetric;
+  Nearest nearest = Nearest::floor;
+  double cubic = -0.75;
+};
+
+ResizeRule rule_of(const OpView& op) {
+  ResizeRule r;
+  if (op.type == "Resize") {
+    const uint32_t mode = op.u32("interpolation_mode", 0), places = op.u32("transformation_mode", 0);
+    r.mode = mode == 2 ? Mode::cubic : mode == 1 ? Mode::linear : Mode::nearest;
+    r.places = places == 0   ? Places::half_pixel
+               : places == 1 ? Places::pytorch_half_pixel
+               : places == 2 ? Places::align_corners
+                             : Places::asymmetric;
+    const uint32_t nearest = op.u32("nearest_mode", 0);
+    r.nearest = nearest == 0   ? Nearest::round_down
+                : nearest == 1 ? Nearest::round_up
+                : nearest == 2 ? Nearest::floor
+                               : Nearest::ceil;
+    r.cubic = static_cast<double>(op.f32("cubic_coeff", -0.75f));
+    return r;
+  }
+  r.mode = op.type == "ResizeBilinear" ? Mode::linear : Mode::nearest;
+  if (op.boolean("align_corners", false)) r.places = Places::align_corners;
+  if (op.boolean("half_pixel_centers", false)) r.places = Places::half_pixel;
+  if (r.mode == Mode::nearest && r.places == Places::align_corners) r.nearest = Nearest::round_up;
+  return r;
+}
+
+double place(const ResizeRule& rule, int64_t o, int64_t in, int64_t out) {
+  const double ratio = static_cast<double>(in) / static_cast<double>(out);
+  switch (rule.places) {
+    case Places::half_pixel:
+      return (static_cast<double>(o) + 0.5) * ratio - 0.5;
+    case Places::pytorch_half_pixel:
+      return out > 1 ? (static_cast<double>(o) + 0.5) * ratio - 0.5 : 0.0;
+    case Places::align_corners:
+      return out > 1 ? static_cast<double>(o) * static_cast<double>(in - 1) / static_cast<double>(out - 1)
+                     : 0.0;
+    case Places::asymmetric:
+      return static_cast<double>(o) * ratio;
+  }
+  return 0;
+}
+
+Taps taps_of(const ResizeRule& rule, int64_t in, int64_t out) {
+  Taps t;
+  t.count = rule.mode == Mode::cubic ? 4 : rule.mode == Mode::linear ? 2 : 1;
+  const auto inside = [&](double i) { return std::clamp<int64_t>(static_cast<int64_t>(i), 0, in - 1); };
+  for (int64_t o = 0; o < out; ++o) {
+    double x = place(rule, o, in, out);
+    if (rule.mode == Mode::nearest) {
+      // Half-pixel centres: the pixel in which the centre lies.
+      const bool halves = rule.places == Places::half_pixel && rule.nearest == Nearest::floor;
+      const double i = halves                                ? std::floor(x + 0.5)
+                       : rule.nearest == Nearest::floor      ? std::floor(x)
+                       : rule.nearest == Nearest::ceil       ? std::ceil(x)
+                       : rule.nearest == Nearest::round_down ? std::ceil(x - 0.5)
+                                                             : std::floor(x + 0.5);
+      t.at.push_back(inside(i));
+      t.weights.push_back(1);
+      continue;
+    }
+    if (rule.mode == Mode::linear) {
+      x = std::clamp(x, 0.0, static_cast<double>(in - 1));
+      const double low = std::floor(x), f = x - low;
+      for (const auto& [i, w] : {std::pair{low, 1 - f}, std::pair{low + 1, f}}) {
+        t.at.push_back(inside(i));
+        t.weights.push_back(w);
+      }
+      continue;
+    }
+    const double low = std::floor(x), f = x - low, a = rule.cubic;
+    const auto near = [&](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
+    const auto far = [&](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
+    const double w[] = {far(f + 1), near(f), near(1 - f), far(2 - f)};
+    for (int k = 0; k < 4; ++k) {
+      t.at.push_back(inside(low + k - 1));
+      t.weights.push_back(w[k]);
+    }
+  }
+  for (size_t i = 0; i < t.weights.size(); i += static_cast<size_t>(t.count)) {
+    // Rounded so that they sum to one: an even image stays even.
+    int64_t rest = 1 << 14;
+    for (size_t k = 0; k < static_cast<size_t>(t.count); ++k) {
+      const int64_t w = std::llround(t.weights[i + k] * (1 << 14));
+      t.fixed.push_back(w);
+      rest -= w;
+    }
+    t.fixed[i + (t.count > 2 ? 1 : 0)] += rest;
+  }
+  return t;
+}
+
+struct Resize {
+  Taps rows, columns;
+  int64_t batch, in_height, in_width, height, width, channels;
+  Codec x, y;
+  double ratio;  // steps of the output for a step of the input
+
+  template <typename T>
+  void pixel(const T* image, T* out, int64_t r, int64_t c) const {
+    const auto nr = static_cast<size_t>(rows.count), nc = static_cast<size_t>(columns.count);
+    const size_t fr = static_cast<size_t>(r) * nr, fc = static_cast<size_t>(c) * nc;
+    for (int64_t k = 0; k < channels; ++k) {
+      if constexpr (std::is_integral_v<T>) {
+        int64_t sum = 0;
+        for (size_t i = 0; i < nr; ++i)
+          for (size_t j = 0; j < nc; ++j)
+            sum +=
+                rows.fixed[fr + i] * columns.fixed[fc + j] *
+                static_cast<int64_t>(image[(rows.at[fr + i] * in_width + columns.at[fc + j]) * channels + k]);
+        if (!qnn::is_fixed(y.dtype)) {
+          out[k] = static_cast<T>((sum + (1 << 27)) >> 28);
+          continue;
+        }
+        sum += x.offset * (int64_t{1} << 28);
+        const int64_t q =
+            ratio == 1 ? (sum + (1 << 27)) >> 28
+                       : static_cast<int64_t>(std::floor(static_cast<double>(sum) * ratio * 0x1p-28 + 0.5));
+        out[k] = static_cast<T>(std::clamp(q - y.offset, y.limits.min, y.limits.max));
+      } else {
+        double sum = 0;
+        for (size_t i = 0; i < nr; ++i)
+          for (size_t j = 0; j < nc; ++j)
+            sum += rows.weights[fr + i] * columns.weights[fc + j] *
+                   static_cast<double>(static_cast<float>(
+                       image[(rows.at[fr + i] * in_width + columns.at[fc + j]) * channels + k]));
+        out[k] = y.encode<T>(sum);
+      }
+    }
+  }
+  void run(const Run& run) const {
+    with_type(y.dtype, [&](auto t) {
+      using T = decltype(t);
+      run.pool.for_ranges(batch * height, std::max<int64_t>(1, 8192 / (width * channels)),
+                          [&](int64_t begin, int64_t end) {
+                            for (int64_t line = begin; line < end; ++line) {
+                              const T* image = run.in<T>(0) + line / height * in_height * in_width * channels;
+                              for (int64_t c = 0; c < width; ++c)
+                                pixel(image, run.out<T>() + (line * width + c) * channels, line % height, c);
+                            }
+                          });
+    });
+  }
+};
+
+struct GridSample {
+  int64_t batch, in_height, in_width, height, width, channels;
+  bool align, nearest;
+  uint32_t padding;  // 0 zeros, 1 border, 2 reflection
+  Codec x, grid, y;
+
+  double unnormalized(double v, int64_t extent) const {
+    const auto n = static_cast<double>(extent);
+    return align ? (v + 1) / 2 * (n - 1) : ((v + 1) * n - 1) / 2;
+  }
+  double placed(double v, int64_t extent) const {
+    const auto n = static_cast<double>(extent);
+    if (padding == 2) {
+      const double low = align ? 0 : -0.5, span = align ? n - 1 : n;
+      if (span <= 0) return 0;
+      double d = std::fmod(std::abs(v - low), 2 * span);
+      if (d > span) d = 2 * span - d;
+      v = d + low;
+    }
+    return padding == 0 ? v : std::clamp(v, 0.0, n - 1);
+  }
+  template <typename T>
+  double at(const T* image, double r, double c, int64_t k) const {
+    if (!(r >= 0 && c >= 0 && r < static_cast<double>(in_height) && c < static_cast<double>(in_width)))
+      return 0;
+    return x.decode(image[(static_cast<int64_t>(r) * in_width + static_cast<int64_t>(c)) * channels + k]);
+  }
+  void run(const Run& run) const {
+    with_type(x.dtype, [&](auto t) {
+      using T = decltype(t);
+      run.pool.for_ranges(batch * height * width, 256, [&](int64_t begin, int64_t end) {
+        for (int64_t o = begin; o < end; ++o) {
+          double where[2];
+          grid.read(run.ins[1], o * 2, 1, where);
+          const double c = placed(unnormalized(where[0], in_width), in_width);
+          const double r = placed(unnormalized(where[1], in_height), in_height);
+          const T* image = run.in<T>(0) + o / (height * width) * in_height * in_width * channels;
+          T* out = run.out<T>() + o * channels;
+          const double r0 = std::floor(r), c0 = std::floor(c), fr = r - r0, fc = c - c0;
+          for (int64_t k = 0; k < channels; ++k) {
+            out[k] = y.encode<T>(nearest ? at(image, std::nearbyint(r), std::nearbyint(c), k)
+                                         : at(image, r0, c0, k) * (1 - fr) * (1 - fc) +
+                                               at(image, r0, c0 + 1, k) * (1 - fr) * fc +
+                                               at(image, r0 + 1, c0, k) * fr * (1 - fc) +
+                                               at(image, r0 + 1, c0 + 1, k) * fr * fc);
+          }
+        }
+      });
+    });
+  }
+};
+
+}  // namespace
+
+Status check_resize(const OpView& op, const DeviceModel&) {
+  const TensorDef &x = op.in(0), &y = op.out();
+  if (x.dtype != y.dtype)
+    return unsupported("in[0] is ", qnn::to_text(x.dtype), ", out[0] ", qnn::to_text(y.dtype));
+  if (x.rank() != 4 || y.rank() != 4 || x.dims[0] != y.dims[0] || x.dims[3] != y.dims[3] || x.count() == 0)
+    return unsupported("in[0] has dims ", x.dims, ", out[0] ", y.dims,
+                       ", expected [N, H, W, C] of the same N and C");
+  if (op.type == "Resize" && (op.u32("interpolation_mode", 0) > 2 || op.boolean("exclude_outside", false)))
+    return unsupported("interpolation_mode is ", op.u32("interpolation_mode", 0), ", exclude_outside ",
+                       op.boolean("exclude_outside", false) ? "true" : "false");
+  return {};
+}
+
+Result<Step> prepare_resize(const OpView& op, Prepare& prepare) {
+  prepare.use_constants();
+  const TensorDef &x = op.in(0), &y = op.out();
+  const ResizeRule rule = rule_of(op);
+  const Codec from = Codec::of(x), to = Codec::of(y);
+  return prepare.step(Resize{taps_of(rule, x.dims[1], y.dims[1]), taps_of(rule, x.dims[2], y.dims[2]),
+                             x.dims[0], x.dims[1], x.dims[2], y.dims[1], y.dims[2], x.dims[3], from, to,
+                             from.scale == to.scale ? 1.0 : from.scale / to.scale});
+}
+
+Status check_grid_sample(const OpView& op, const DeviceModel&) {
+  const TensorDef &x = op.in(0), &g = op.in(1), &y = op.out();
+  if (x.dtype != y.dtype)
+    return unsupported("in[0] is ", qnn::to_text(x.dtype), ", out[0] ", qnn::to_text(y.dtype));
+  const bool fits = x.rank() == 4 && g.rank() == 4 && y.rank() == 4 && g.dims[0] == x.dims[0] &&
+                    g.dims[3] == 2 && y.dims[0] == x.dims[0] && y.dims[1] == g.dims[1] &&
+                    y.dims[2] == g.dims[2] && y.dims[3] == x.dims[3] && x.count() > 0;
+  if (!fits) return unsupported("in[0] has dims ", x.dims, ", in[1] ", g.dims, ", out[0] ", y.dims);
+  if (op.u32("mode", 0) > 1 || op.u32("padding_mode", 0) > 2)
+    return unsupported("mode is ", op.u32("mode", 0), ", padding_mode ", op.u32("padding_mode", 0));
+  return {};
+}
+
+Result<Step> prepare_grid_sample(const OpView& op, Prepare& prepare) {
+  prepare.use_constants();
+  const TensorDef &x = op.in(0), &y = op.out();
+  return prepare.step(GridSample{x.dims[0], x.dims[1], x.dims[2], y.dims[1], y.dims[2], x.dims[3],
+                                 op.boolean("align_corners", false), op.u32("mode", 0) == 1,
+                                 op.u32("padding_mode", 0), Codec::of(x), Codec::of(op.in(1)), Codec::of(y)});
+}
+
+}  // namespace sixfold::emulator

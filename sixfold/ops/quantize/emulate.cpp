@@ -1,0 +1,166 @@
+// Between types and encodings on the emulator.
+//
+// Quantize: the nearest step, ties away from zero. Dequantize: the exact real as a float. Convert: integers
+// scaled by a 31-bit multiplier, halves up. Cast: floats are cut towards zero, integers saturate, anything
+// but 0 is true.
+#include <cmath>
+
+#include "sixfold/cpu/broadcast.h"
+#include "sixfold/emulator/elements.h"
+#include "sixfold/emulator/kernel.h"
+
+namespace sixfold::emulator {
+namespace {
+
+Status check_alike(const OpView& op) {
+  if (op.in(0).count() != op.out().count())
+    return unsupported("in[0] has dims ", op.in(0).dims, ", out[0] ", op.out().dims);
+  return {};
+}
+
+struct Convert {
+  Recode recode;
+  DataType in, out;
+  int64_t count;
+
+  void run(const Run& run) const {
+    with_type(in, [&](auto t) {
+      with_type(out, [&](auto u) {
+        using T = decltype(t);
+        using U = decltype(u);
+        if constexpr (std::is_integral_v<T> && std::is_integral_v<U>) {
+          const T* x = run.in<T>(0);
+          U* y = run.out<U>();
+          run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i)
+              y[i] = static_cast<U>(recode.same ? static_cast<int64_t>(x[i])
+                                                : recode(static_cast<int64_t>(x[i])));
+          });
+        }
+      });
+    });
+  }
+};
+
+struct Quantize {
+  Codec codec;
+  DataType in;
+  int64_t count;
+
+  void run(const Run& run) const {
+    with_type(codec.dtype, [&](auto u) {
+      using U = decltype(u);
+      if constexpr (std::is_integral_v<U>) {
+        U* y = run.out<U>();
+        run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i)
+            y[i] = codec.encode<U>(static_cast<double>(
+                in == DataType::f16 ? static_cast<float>(run.in<Half>(0)[i]) : run.in<float>(0)[i]));
+        });
+      }
+    });
+  }
+};
+
+struct Dequantize {
+  Codec codec;
+  DataType out;
+  int64_t count;
+
+  void run(const Run& run) const {
+    with_type(codec.dtype, [&](auto t) {
+      using T = decltype(t);
+      if constexpr (std::is_integral_v<T>) {
+        const T* x = run.in<T>(0);
+        run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            const auto r = static_cast<float>(codec.decode(x[i]));
+            if (out == DataType::f16)
+              run.out<Half>()[i] = Half(r);
+            else
+              run.out<float>()[i] = r;
+          }
+        });
+      }
+    });
+  }
+};
+
+struct Cast {
+  Codec from, to;
+  int64_t count;
+
+  template <typename T, typename U>
+  U convert(T q) const {
+    if constexpr (std::is_integral_v<T> && std::is_integral_v<U>) {
+      if (to.dtype == DataType::boolean) return static_cast<U>(q != 0);
+      const auto v = static_cast<int64_t>(q);
+      return static_cast<U>(sizeof(U) == 8 ? v : std::clamp(v, to.limits.min, to.limits.max));
+    } else {
+      const double x = from.decode(q);
+      if constexpr (std::is_integral_v<U>) {
+        if (to.dtype == DataType::boolean) return static_cast<U>(x != 0);
+        const double cut = std::trunc(x);
+        if (cut != cut) return 0;
+        constexpr double kLow = static_cast<double>(std::numeric_limits<U>::min());
+        constexpr double kHigh = static_cast<double>(std::numeric_limits<U>::max());
+        if (cut <= kLow) return std::numeric_limits<U>::min();
+        if (cut >= kHigh) return std::numeric_limits<U>::max();
+        return static_cast<U>(cut);
+      } else {
+        return to.encode<U>(x);
+      }
+    }
+  }
+  void run(const Run& run) const {
+    with_type(from.dtype, [&](auto t) {
+      with_type(to.dtype, [&](auto u) {
+        using T = decltype(t);
+        using U = decltype(u);
+        const T* x = run.in<T>(0);
+        U* y = run.out<U>();
+        run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) y[i] = convert<T, U>(x[i]);
+        });
+      });
+    });
+  }
+};
+
+}  // namespace
+
+Status check_convert(const OpView& op, const DeviceModel&) {
+  SF_TRY(check_alike(op));
+  const DataType x = op.in(0).dtype, y = op.out().dtype;
+  if (qnn::is_fixed(x) || qnn::is_fixed(y) || x == y) return {};
+  return unsupported("in[0] is ", qnn::to_text(x), ", out[0] ", qnn::to_text(y));
+}
+
+Result<Step> prepare_convert(const OpView& op, Prepare& prepare) {
+  prepare.use_constants();
+  const TensorDef &x = op.in(0), &y = op.out();
+  if (x.is_float() && qnn::is_fixed(y.dtype)) return prepare.step(Quantize{Codec::of(y), x.dtype, x.count()});
+  if (qnn::is_fixed(x.dtype) && y.is_float())
+    return prepare.step(Dequantize{Codec::of(x), y.dtype, x.count()});
+  if (x.is_float() || y.is_float()) return prepare.step(Cast{Codec::of(x), Codec::of(y), x.count()});
+  return prepare.step(Convert{Recode::between(x, y), x.dtype, y.dtype, x.count()});
+}
+
+Status check_quantize(const OpView& op, const DeviceModel&) {
+  SF_TRY(check_alike(op));
+  if (op.in(0).is_float() && qnn::is_fixed(op.out().dtype)) return {};
+  return unsupported("in[0] is ", qnn::to_text(op.in(0).dtype), ", out[0] ", qnn::to_text(op.out().dtype));
+}
+Status check_dequantize(const OpView& op, const DeviceModel&) {
+  SF_TRY(check_alike(op));
+  if (qnn::is_fixed(op.in(0).dtype) && op.out().is_float()) return {};
+  return unsupported("in[0] is ", qnn::to_text(op.in(0).dtype), ", out[0] ", qnn::to_text(op.out().dtype));
+}
+Status check_cast(const OpView& op, const DeviceModel&) { return check_alike(op); }
+
+Result<Step> prepare_cast(const OpView& op, Prepare& prepare) {
+  prepare.use_constants();
+  return prepare.step(Cast{Codec::of(op.in(0)), Codec::of(op.out()), op.in(0).count()});
+}
+
+}  // namespace sixfold::emulator

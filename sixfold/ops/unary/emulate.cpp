@@ -1,0 +1,277 @@
+// Elementwise ops of one operand on the emulator.
+//
+// Fixed point: a table of all 256 or 65,536 results, each the exact function of the real, rounded to the
+// nearest step, ties away from zero. Floats: the function in float, rounded to half. Integers: as they are.
+#include <cmath>
+
+#include "sixfold/cpu/broadcast.h"
+#include "sixfold/emulator/elements.h"
+#include "sixfold/emulator/kernel.h"
+
+namespace sixfold::emulator {
+namespace {
+
+enum class Unary : uint8_t {
+  abs,
+  asin,
+  atan,
+  ceil,
+  cos,
+  exp,
+  floor,
+  log,
+  neg,
+  logical_not,
+  reciprocal,
+  round,
+  rsqrt,
+  sign,
+  sin,
+  sqrt,
+  elu,
+  gelu,
+  hard_sigmoid,
+  hard_swish,
+  relu,
+  clamp,
+  sigmoid,
+  softplus,
+  tanh,
+  is_nan,
+  is_inf,
+  none,
+};
+
+// Numbers of ElementWiseUnary's and ElementWiseNeuron's parameter `operation`.
+constexpr Unary kOperations[] = {Unary::abs,   Unary::asin,        Unary::atan,       Unary::ceil,
+                                 Unary::cos,   Unary::exp,         Unary::floor,      Unary::log,
+                                 Unary::neg,   Unary::logical_not, Unary::reciprocal, Unary::round,
+                                 Unary::rsqrt, Unary::sign,        Unary::sin,        Unary::sqrt};
+constexpr Unary kNeurons[] = {Unary::elu,        Unary::gelu,     Unary::hard_sigmoid,
+                              Unary::hard_swish, Unary::relu,     Unary::clamp,
+                              Unary::sigmoid,    Unary::softplus, Unary::tanh};
+
+struct Name {
+  std::string_view type;
+  Unary op;
+};
+constexpr Name kNames[] = {{"ElementWiseAbs", Unary::abs},
+                           {"ElementWiseAsin", Unary::asin},
+                           {"ElementWiseAtan", Unary::atan},
+                           {"ElementWiseCeil", Unary::ceil},
+                           {"ElementWiseCos", Unary::cos},
+                           {"ElementWiseExp", Unary::exp},
+                           {"ElementWiseFloor", Unary::floor},
+                           {"ElementWiseLog", Unary::log},
+                           {"ElementWiseNeg", Unary::neg},
+                           {"ElementWiseNot", Unary::logical_not},
+                           {"ElementWiseRound", Unary::round},
+                           {"ElementWiseRsqrt", Unary::rsqrt},
+                           {"ElementWiseSign", Unary::sign},
+                           {"ElementWiseSin", Unary::sin},
+                           {"ElementWiseSquareRoot", Unary::sqrt},
+                           {"Elu", Unary::elu},
+                           {"Gelu", Unary::gelu},
+                           {"HardSwish", Unary::hard_swish},
+                           {"Relu", Unary::relu},
+                           {"Relu1", Unary::clamp},
+                           {"Relu6", Unary::clamp},
+                           {"ReluMinMax", Unary::clamp},
+                           {"Sigmoid", Unary::sigmoid},
+                           {"Tanh", Unary::tanh},
+                           {"IsNan", Unary::is_nan},
+                           {"IsInf", Unary::is_inf}};
+
+struct Function {
+  Unary op = Unary::none;
+  double alpha = 1, beta = 0, min = 0, max = 0;
+  bool negative = true, positive = true;  // of is_inf
+
+  template <typename R>
+  R operator()(R x) const {
+    const R a = static_cast<R>(alpha), b = static_cast<R>(beta);
+    switch (op) {
+      case Unary::abs:
+        return std::abs(x);
+      case Unary::asin:
+        return std::asin(x);
+      case Unary::atan:
+        return std::atan(x);
+      case Unary::ceil:
+        return std::ceil(x);
+      case Unary::cos:
+        return std::cos(x);
+      case Unary::exp:
+        return std::exp(x);
+      case Unary::floor:
+        return std::floor(x);
+      case Unary::log:
+        return std::log(x);
+      case Unary::neg:
+        return -x;
+      case Unary::logical_not:
+        return x == 0 ? R{1} : R{0};
+      case Unary::reciprocal:
+        return 1 / x;
+      case Unary::round:
+        return std::nearbyint(x);
+      case Unary::rsqrt:
+        return 1 / std::sqrt(x);
+      case Unary::sign:
+        return x > 0 ? R{1} : x < 0 ? R{-1} : x;
+      case Unary::sin:
+        return std::sin(x);
+      case Unary::sqrt:
+        return std::sqrt(x);
+      case Unary::elu:
+        return x > 0 ? x : a * std::expm1(x);
+      case Unary::gelu:
+        return R{0.5} * x * (1 + std::erf(x * static_cast<R>(0.70710678118654752440)));
+      case Unary::hard_sigmoid:
+        return std::max(R{0}, std::min(R{1}, a * x + b));
+      case Unary::hard_swish:
+        return x * std::max(R{0}, std::min(R{6}, x + 3)) / 6;
+      case Unary::relu:
+        return x > 0 ? x : x != x ? x : R{0};
+      case Unary::clamp:
+        return x != x ? x : std::max(static_cast<R>(min), std::min(static_cast<R>(max), x));
+      case Unary::sigmoid:
+        return 1 / (1 + std::exp(-x));
+      case Unary::softplus:
+        return b * x > 20 ? x : std::log1p(std::exp(b * x)) / b;
+      case Unary::tanh:
+        return std::tanh(x);
+      case Unary::is_nan:
+        return std::isnan(x) ? R{1} : R{0};
+      case Unary::is_inf:
+        return std::isinf(x) && (x > 0 ? positive : negative) ? R{1} : R{0};
+      case Unary::none:
+        break;
+    }
+    return x;
+  }
+};
+
+Function function_of(const OpView& op) {
+  Function f;
+  if (op.type == "ElementWiseUnary") {
+    const uint32_t n = op.u32("operation", UINT32_MAX);
+    f.op = n < std::size(kOperations) ? kOperations[n] : Unary::none;
+  } else if (op.type == "ElementWiseNeuron") {
+    const uint32_t n = op.u32("operation", UINT32_MAX);
+    f.op = n < std::size(kNeurons) ? kNeurons[n] : Unary::none;
+  } else {
+    for (const Name& name : kNames)
+      if (name.type == op.type) f.op = name.op;
+  }
+  f.alpha = static_cast<double>(op.f32("alpha", f.op == Unary::hard_sigmoid ? 0.2f : 1.0f));
+  f.beta = static_cast<double>(op.f32("beta", f.op == Unary::softplus ? 1.0f : 0.5f));
+  const bool one = op.type == "Relu1", six = op.type == "Relu6";
+  f.min = static_cast<double>(op.f32("min_value", one ? -1.0f : 0.0f));
+  f.max = static_cast<double>(op.f32("max_value", one ? 1.0f : six ? 6.0f : 0.0f));
+  f.negative = op.boolean("detect_negative", true);
+  f.positive = op.boolean("detect_positive", true);
+  return f;
+}
+
+// y[i] = table[x[i]], for signed elements from the smallest on.
+struct Lookup {
+  const void* table;
+  DataType in, out;
+  int64_t count;
+
+  template <typename T, typename U>
+  void run_as(const Run& run) const {
+    const auto* x = run.in<T>(0);
+    const auto* entries = static_cast<const U*>(table);
+    U* y = run.out<U>();
+    run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) y[i] = entries[x[i]];
+    });
+  }
+  void run(const Run& run) const {
+    const bool wide_in = qnn::size_of(in) > 1, wide_out = qnn::size_of(out) > 1;
+    if (!wide_in && !wide_out) return run_as<uint8_t, uint8_t>(run);
+    if (!wide_in) return run_as<uint8_t, uint16_t>(run);
+    if (!wide_out) return run_as<uint16_t, uint8_t>(run);
+    run_as<uint16_t, uint16_t>(run);
+  }
+};
+
+struct Elementwise {
+  Function f;
+  DataType in, out;
+  int64_t count;
+
+  template <typename T, typename U>
+  void run_as(const Run& run) const {
+    const T* x = run.in<T>(0);
+    U* y = run.out<U>();
+    run.pool.for_ranges(count, cpu::kElementwiseGrain / 4, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        if constexpr (std::is_integral_v<T>)
+          y[i] = static_cast<U>(static_cast<int64_t>(f(static_cast<double>(x[i]))));
+        else if constexpr (std::is_same_v<U, float>)
+          y[i] = to_half(f(static_cast<float>(x[i])));
+        else
+          y[i] = static_cast<U>(f(static_cast<float>(x[i])));
+      }
+    });
+  }
+  void run(const Run& run) const {
+    with_type(in, [&](auto t) {
+      using T = decltype(t);
+      if (out == DataType::boolean) return run_as<T, uint8_t>(run);
+      run_as<T, T>(run);
+    });
+  }
+};
+
+bool is_activation(DataType t) { return qnn::is_fixed(t) && qnn::size_of(t) <= 2; }
+
+}  // namespace
+
+Status check_unary(const OpView& op, const DeviceModel&) {
+  const TensorDef &x = op.in(0), &y = op.out();
+  if (x.count() != y.count()) return unsupported("in[0] has dims ", x.dims, ", out[0] ", y.dims);
+  const Function f = function_of(op);
+  if (f.op == Unary::none) return unsupported("operation is ", op.u32("operation", UINT32_MAX));
+  if (is_activation(x.dtype) != is_activation(y.dtype) ||
+      (!is_activation(x.dtype) && x.dtype != y.dtype && y.dtype != DataType::boolean))
+    return unsupported("in[0] is ", qnn::to_text(x.dtype), ", out[0] ", qnn::to_text(y.dtype));
+  return {};
+}
+
+Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
+  prepare.use_constants();
+  const TensorDef &x = op.in(0), &y = op.out();
+  const Function f = function_of(op);
+  if (!is_activation(x.dtype)) return prepare.step(Elementwise{f, x.dtype, y.dtype, x.count()});
+  const size_t count = qnn::size_of(x.dtype) == 1 ? 256 : 65536;
+  const Codec from = Codec::of(x), to = Codec::of(y);
+  // Entry i is for the bits i of an element.
+  const auto fill = [&]<typename U>(std::span<U> table) {
+    for (size_t i = 0; i < count; ++i) {
+      const auto bits = static_cast<int64_t>(i);
+      const int64_t q = from.limits.min < 0 ? (count == 256 ? int64_t{static_cast<int8_t>(bits)}
+                                                            : int64_t{static_cast<int16_t>(bits)})
+                                            : bits;
+      const double r = f(static_cast<double>(q + from.offset) * from.scale);
+      const double steps = std::round(r / to.scale) - static_cast<double>(to.offset);
+      table[i] =
+          static_cast<U>(!(steps > static_cast<double>(to.limits.min))
+                             ? to.limits.min
+                             : static_cast<int64_t>(std::min(steps, static_cast<double>(to.limits.max))));
+    }
+  };
+  if (qnn::size_of(y.dtype) == 1) {
+    SF_ASSIGN(const uint8_t* table,
+              prepare.pack_values<uint8_t>(count, [&](std::span<uint8_t> t) { fill(t); }));
+    return prepare.step(Lookup{table, x.dtype, y.dtype, x.count()});
+  }
+  SF_ASSIGN(const uint16_t* table,
+            prepare.pack_values<uint16_t>(count, [&](std::span<uint16_t> t) { fill(t); }));
+  return prepare.step(Lookup{table, x.dtype, y.dtype, x.count()});
+}
+
+}  // namespace sixfold::emulator
