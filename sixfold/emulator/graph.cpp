@@ -130,6 +130,11 @@ Status Graph::add_op(OpDef op) {
 
 // Ops may come in any order; they run in the order in which they came as far as operands allow.
 Status Graph::connect() {
+  computed_.assign(tensors_.size(), false);
+  for (const OpDef& op : ops_)
+    for (const uint32_t t : op.in)
+      if (t != kNone && op.type != "Cast" && op.type != "Quantize" && op.type != "Convert")
+        computed_[t] = true;
   std::vector<uint32_t> producer(tensors_.size(), kNone);
   for (uint32_t i = 0; i < tensors_.size(); ++i) {
     if (is_input(tensors_[i].kind)) inputs_.push_back(i);
@@ -196,10 +201,11 @@ Status Graph::prepare_all(bool loading) {
   return {};
 }
 
-// Inputs that are floats are copied as halves; other inputs and all outputs are used where the client has
-// them, so they need a place only when theirs is not aligned: then room is taken for one execution.
+// Inputs that are floats are copied as halves, except those that only change their type: Cast and Quantize
+// see all bits. Other inputs and all outputs are used where the client has them, so they need a place only
+// when theirs is not aligned: then room is taken for one execution.
 bool Graph::is_staged(uint32_t tensor) const {
-  return is_input(tensors_[tensor].kind) && tensors_[tensor].dtype == DataType::f32;
+  return is_input(tensors_[tensor].kind) && tensors_[tensor].dtype == DataType::f32 && computed_[tensor];
 }
 
 void Graph::plan() {

@@ -92,7 +92,8 @@ class Graph {
   bool finalized_ = false;
 
   std::vector<uint32_t> inputs_, outputs_, order_;
-  std::vector<Step> steps_;  // by op
+  std::vector<bool> computed_;  // by tensor: an op reads it that does more than change its type
+  std::vector<Step> steps_;     // by op
   std::vector<Owned> states_;
   std::vector<uint64_t> offsets_;  // in the arena, by tensor; kNoPlace: not there
   uint64_t arena_bytes_ = 0, scratch_bytes_ = 0, scratch_at_ = 0;

@@ -1,8 +1,8 @@
 // Between types and encodings on the emulator.
 //
-// Quantize: the nearest step, ties away from zero. Dequantize: the exact real as a float. Convert: integers
-// scaled by a 31-bit multiplier, halves up. Cast: floats are cut towards zero, integers saturate, anything
-// but 0 is true.
+// Quantize: the nearest step, ties away from zero. Dequantize: the exact real as a float where it leaves the
+// graph, a half where ops go on with it. Convert: integers scaled by a 31-bit multiplier, halves up. Cast:
+// floats are cut towards zero, integers saturate, anything but 0 is true.
 #include <cmath>
 
 #include "sixfold/cpu/broadcast.h"
@@ -65,6 +65,7 @@ struct Quantize {
 struct Dequantize {
   Codec codec;
   DataType out;
+  bool leaves;
   int64_t count;
 
   void run(const Run& run) const {
@@ -78,7 +79,7 @@ struct Dequantize {
             if (out == DataType::f16)
               run.out<Half>()[i] = Half(r);
             else
-              run.out<float>()[i] = r;
+              run.out<float>()[i] = leaves ? r : to_half(r);
           }
         });
       }
@@ -141,7 +142,7 @@ Result<Step> prepare_convert(const OpView& op, Prepare& prepare) {
   const TensorDef &x = op.in(0), &y = op.out();
   if (x.is_float() && qnn::is_fixed(y.dtype)) return prepare.step(Quantize{Codec::of(y), x.dtype, x.count()});
   if (qnn::is_fixed(x.dtype) && y.is_float())
-    return prepare.step(Dequantize{Codec::of(x), y.dtype, x.count()});
+    return prepare.step(Dequantize{Codec::of(x), y.dtype, y.kind == TensorKind::app_read, x.count()});
   if (x.is_float() || y.is_float()) return prepare.step(Cast{Codec::of(x), Codec::of(y), x.count()});
   return prepare.step(Convert{Recode::between(x, y), x.dtype, y.dtype, x.count()});
 }
