@@ -10,76 +10,57 @@ int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // The activations as planes of bytes, in place or copied.
 struct View {
+  QuantCopy copy;
   const uint8_t* data = nullptr;
-  int64_t pixel = 0, group = 0;  // bytes from pixel to pixel, and between the channels of two groups
-  int64_t high = 0;              // to the plane of high bytes
-  const uint8_t* pad = nullptr;  // a pixel of zero points
+  const uint8_t* pad = nullptr;
+  int64_t high = 0;  // to the plane of high bytes; 0: there is none
 };
 
-// Copies pixels [begin, end) into planes, each group's channels padded to `group` bytes.
-void split_pixels(const QuantWindow& w, const QuantInput& in, int64_t group, int64_t high, uint8_t* to,
-                  int64_t begin, int64_t end) {
-  const int64_t channels = w.inputs(), count = w.groups;
-  const bool dense = group == channels;
-  const int64_t runs = dense ? end - begin : (end - begin) * count;
-  const int64_t run = dense ? channels * count : channels, step = dense ? group * count : group;
-  const int64_t first = begin * (dense ? 1 : count);
-  for (int64_t i = 0; i < runs; ++i) {
-    uint8_t* low = to + (first + i) * step;
-    if (in.wide) {
-      const auto* x = reinterpret_cast<const uint16_t*>(in.data) + (first + i) * run;
-      const uint16_t flip = in.flip ? 0x8000 : 0;
-      for (int64_t c = 0; c < run; ++c) low[c] = static_cast<uint8_t>(x[c]);
-      for (int64_t c = 0; c < run; ++c) low[high + c] = static_cast<uint8_t>((x[c] ^ flip) >> 8);
-    } else {
-      const auto* x = reinterpret_cast<const uint8_t*>(in.data) + (first + i) * run;
-      const uint8_t flip = in.flip ? 0x80 : 0;
-      for (int64_t c = 0; c < run; ++c) low[c] = x[c] ^ flip;
-    }
+// n numbers into a plane, or two.
+void split(const QuantInput& in, int64_t from, int64_t n, uint8_t* to, int64_t high) {
+  if (in.wide) {
+    const auto* x = reinterpret_cast<const uint16_t*>(in.data) + from;
+    const uint16_t flip = in.flip ? 0x8000 : 0;
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(x[i]);
+    for (int64_t i = 0; i < n; ++i) to[high + i] = static_cast<uint8_t>((x[i] ^ flip) >> 8);
+  } else {
+    const auto* x = reinterpret_cast<const uint8_t*>(in.data) + from;
+    const uint8_t flip = in.flip ? 0x80 : 0;
+    for (int64_t i = 0; i < n; ++i) to[i] = x[i] ^ flip;
   }
 }
 
-View view_of(const QuantWindow& w, const QuantLayout& l, const QuantInput& in, std::byte* scratch,
-             Pool& pool) {
+void fill_zero_points(const QuantInput& in, int64_t n, uint8_t* to, int64_t high) {
+  std::memset(to, in.zero_point & 255, static_cast<size_t>(n));
+  if (in.wide) std::memset(to + high, (in.zero_point >> 8) & 255, static_cast<size_t>(n));
+}
+
+View view_of(const QuantWindow& w, const QuantInput& in, std::byte* scratch, Pool& pool) {
   auto* bytes = reinterpret_cast<uint8_t*>(scratch);
-  View v;
-  const bool padded = !l.depthwise && !l.gathered && w.inputs() % kQuantGroup != 0;
-  v.group = padded ? round_up(w.inputs(), kQuantGroup) : w.inputs();
-  v.pixel = w.groups * v.group;
-  const int64_t pixels = w.batch * w.in_height * w.in_width;
-  const bool copied = in.wide || in.flip || padded;
-  const int64_t pad_at = copied ? pixels * v.pixel : 0;
-  if (in.wide) v.high = round_up(pad_at + v.pixel + 64, 64);
-  std::memset(bytes + pad_at, in.zero_point & 255, static_cast<size_t>(v.pixel));
-  if (in.wide) std::memset(bytes + v.high + pad_at, (in.zero_point >> 8) & 255, static_cast<size_t>(v.pixel));
-  v.pad = bytes + pad_at;
-  v.data = copied ? bytes : reinterpret_cast<const uint8_t*>(in.data);
-  if (!copied) return v;
-  // The bytes that pad a group are multiplied by zeros; they need to be readable only.
-  const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, v.pixel));
-  pool.for_ranges(pixels, grain, [&](int64_t begin, int64_t end) {
-    split_pixels(w, in, v.group, v.high, bytes, begin, end);
-  });
+  View v{quant_copy(w, in)};
+  const QuantCopy& c = v.copy;
+  v.high = in.wide ? c.plane : 0;
+  v.pad = bytes + c.pad_at;
+  v.data = c.copied ? bytes : reinterpret_cast<const uint8_t*>(in.data);
+  fill_zero_points(in, c.plane - c.pad_at - 64, bytes + c.pad_at, v.high);
+  if (!c.copied) return v;
+  const int64_t rows = w.batch * w.in_height, numbers = w.in_width * w.in_channels;
+  pool.for_ranges(rows, std::max<int64_t>(1, 65536 / (c.width * c.pixel + 1)),
+                  [&](int64_t begin, int64_t end) {
+                    for (int64_t row = begin; row < end; ++row) {
+                      uint8_t* to = bytes + row * c.width * c.pixel;
+                      if (c.group == w.inputs()) {
+                        fill_zero_points(in, c.left * c.pixel, to, v.high);
+                        split(in, row * numbers, numbers, to + c.left * c.pixel, v.high);
+                        const int64_t used = (c.left + w.in_width) * c.pixel;
+                        fill_zero_points(in, c.width * c.pixel - used, to + used, v.high);
+                      } else {  // the bytes between groups are multiplied by zeros
+                        for (int64_t i = 0; i < w.in_width * w.groups; ++i)
+                          split(in, row * numbers + i * w.inputs(), w.inputs(), to + i * c.group, v.high);
+                      }
+                    }
+                  });
   return v;
-}
-
-struct Row {
-  int64_t batch, y, x;
-};
-Row row_at(const QuantWindow& w, int64_t row) {
-  const int64_t x = row % w.out_width, rest = row / w.out_width;
-  return {rest / w.out_height, rest % w.out_height, x};
-}
-
-const uint8_t* tap_of(const QuantWindow& w, const View& v, const Row& row, int64_t ky, int64_t kx) {
-  const int64_t y = row.y * w.stride_y - w.pad_top + ky * w.dilation_y;
-  const int64_t x = row.x * w.stride_x - w.pad_left + kx * w.dilation_x;
-  if (y < 0 || y >= w.in_height || x < 0 || x >= w.in_width) return v.pad;
-  return v.data + ((row.batch * w.in_height + y) * w.in_width + x) * v.pixel;
-}
-
-std::byte* place_of(const QuantResult& r, const Row& row) {
-  return r.data + row.batch * r.step_batch + row.y * r.step_y + row.x * r.step_x;
 }
 
 struct Job {
@@ -94,60 +75,78 @@ struct Job {
   int64_t element;  // bytes of a result
 };
 
-constexpr int64_t kPointers = 4096;   // of the taps of some tiles, in a task's stack
-constexpr int64_t kGathered = 16384;  // bytes of gathered rows there
+// Where the taps of rows [begin, end) are and where their results go. Tap k of row begin + i is put at
+// pointers[slots[i] + k * tap_step].
+void point_at_taps(const Job& j, int64_t begin, int64_t end, const int32_t* slots, int64_t tap_step,
+                   const uint8_t** pointers, std::byte** results) {
+  const QuantWindow& w = j.w;
+  const QuantCopy& c = j.v.copy;
+  const int64_t columns = j.l.joined ? 1 : w.width;
+  for (int64_t row = begin; row < end;) {
+    const int64_t x0 = row % w.out_width, y = row / w.out_width % w.out_height;
+    const int64_t batch = row / w.out_width / w.out_height;
+    const int64_t n = std::min(end - row, w.out_width - x0);  // in one row of the output
+    const int32_t* slot = slots + (row - begin);
+    std::byte* to = j.result.data + batch * j.result.step_batch + y * j.result.step_y + x0 * j.result.step_x;
+    for (int64_t i = 0; i < n; ++i, to += j.result.step_x) results[row - begin + i] = to;
+    for (int64_t ky = 0; ky < w.height; ++ky) {
+      const int64_t iy = y * w.stride_y - w.pad_top + ky * w.dilation_y;
+      const bool inside = iy >= 0 && iy < w.in_height;
+      const uint8_t* base = inside ? j.v.data + (batch * w.in_height + iy) * c.width * c.pixel : j.v.pad;
+      for (int64_t kx = 0; kx < columns; ++kx) {
+        const uint8_t** p = pointers + (ky * columns + kx) * tap_step;
+        const int64_t ix = x0 * w.stride_x - w.pad_left + kx * w.dilation_x + c.left;
+        // Steps i at which ix + i * stride lies within the row.
+        int64_t first = 0, last = n;
+        if (!j.l.joined) {
+          first = ix < 0 ? std::min(n, (-ix + w.stride_x - 1) / w.stride_x) : 0;
+          last = ix >= c.width ? first : std::clamp((c.width - 1 - ix) / w.stride_x + 1, first, n);
+          if (!inside) first = last = n;
+        }
+        for (int64_t i = 0; i < first; ++i) p[slot[i]] = j.v.pad;
+        for (int64_t i = first; i < last; ++i) p[slot[i]] = base + (ix + i * w.stride_x) * c.pixel;
+        for (int64_t i = last; i < n; ++i) p[slot[i]] = j.v.pad;
+      }
+    }
+    row += n;
+  }
+}
 
-// Rows [begin, end) of a group, blocks [first, last). At most `tiles` tiles of rows.
+constexpr int64_t kPointers = 4096;  // of the taps of some tiles, in a task's stack
+constexpr int64_t kMostTiles = 16;
+
+// Rows [begin, end) of a group, blocks [first, last).
 void product_rows(const Job& j, int64_t group, int64_t begin, int64_t end, int64_t first, int64_t last) {
   const int64_t most = j.v.high ? j.kernels.rows16 : j.kernels.rows;
   const int64_t wide = j.v.high ? j.kernels.blocks16 : j.kernels.blocks;
-  const int64_t tiles = (end - begin + most - 1) / most;
+  const int64_t tile_pointers = j.l.segments * kQuantRows;
   const uint8_t* pointers[kPointers];
-  std::byte* results[kPointers / 8];
-  alignas(64) uint8_t gathered[kGathered];
-  const int64_t row_bytes = j.l.groups * kQuantGroup;  // of a gathered row
-  uint8_t* next = gathered;
-  for (int64_t row = begin; row < end; ++row) {
-    const int64_t tile = (row - begin) / most, r = (row - begin) % most;
-    const Row at = row_at(j.w, row);
-    results[row - begin] = place_of(j.result, at) + group * j.w.outputs() * j.element;
-    const uint8_t** to = pointers + tile * j.l.segments * kQuantRows + r;
-    const int64_t inputs = j.w.inputs();
-    uint8_t* low = next;
-    if (j.l.gathered) {
-      *to = low;
-      next += row_bytes * (j.v.high ? 2 : 1);
-    }
-    for (int64_t ky = 0; ky < j.w.height; ++ky) {
-      for (int64_t kx = 0; kx < j.w.width; ++kx) {
-        const uint8_t* tap = tap_of(j.w, j.v, at, ky, kx) + group * j.v.group;
-        if (!j.l.gathered) {
-          to[(ky * j.w.width + kx) * kQuantRows] = tap;
-          continue;
-        }
-        for (int64_t c = 0; c < inputs; ++c) low[c] = tap[c];
-        if (j.v.high)
-          for (int64_t c = 0; c < inputs; ++c) low[row_bytes + c] = tap[j.v.high + c];
-        low += inputs;
-      }
-    }
-  }
+  std::byte* results[kMostTiles * kQuantRows];
+  int32_t slots[kMostTiles * kQuantRows];
+  for (int64_t i = 0; i < end - begin; ++i)
+    slots[i] = static_cast<int32_t>(i / most * tile_pointers + i % most);
+  point_at_taps(j, begin, end, slots, kQuantRows, pointers, results);
+  const int64_t tiles = (end - begin + most - 1) / most;
+  if (group > 0)
+    for (int64_t i = 0; i < end - begin; ++i)
+      for (int64_t s = 0; s < j.l.segments; ++s)
+        pointers[slots[i] + s * kQuantRows] += group * j.v.copy.group;
   QuantTile t;
   t.segments = j.l.segments;
   t.groups = j.l.groups;
-  t.high = j.v.high && j.l.gathered ? row_bytes : j.v.high;
+  t.high = j.v.high;
   t.out = &j.out;
   for (int64_t block = first; block < last; block += wide) {
     const int64_t count = std::min(last - block, wide), index = group * j.l.blocks + block;
     t.weights = j.weights + index * j.l.block_bytes;
     t.channels = j.channels + index;
     t.count = std::min(count * kQuantBlock, j.w.outputs() - block * kQuantBlock);
+    const int64_t channel = group * j.w.outputs() + block * kQuantBlock;
     std::byte* places[kQuantRows];
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t rows = std::min(most, end - begin - tile * most);
-      t.rows = pointers + tile * j.l.segments * kQuantRows;
-      for (int64_t r = 0; r < rows; ++r)
-        places[r] = results[tile * most + r] + block * kQuantBlock * j.element;
+      t.rows = pointers + tile * tile_pointers;
+      for (int64_t r = 0; r < rows; ++r) places[r] = results[tile * most + r] + channel * j.element;
       t.results = places;
       j.kernels.product(t, rows);
     }
@@ -158,9 +157,7 @@ void product(const Job& j, Pool& pool) {
   const int64_t most = j.v.high ? j.kernels.rows16 : j.kernels.rows;
   const int64_t wide = j.v.high ? j.kernels.blocks16 : j.kernels.blocks;
   // As many tiles of rows at once as their pointers have room for, up to where weights are read often enough.
-  int64_t tiles = std::clamp<int64_t>(kPointers / (j.l.segments * kQuantRows), 1, 16);
-  if (j.l.gathered)
-    tiles = std::clamp<int64_t>(kGathered / (most * j.l.groups * kQuantGroup * (j.v.high ? 2 : 1)), 1, tiles);
+  const int64_t tiles = std::clamp<int64_t>(kPointers / (j.l.segments * kQuantRows), 1, kMostTiles);
   const int64_t rows = j.w.rows(), chunk = tiles * most, chunks = (rows + chunk - 1) / chunk;
   // Few rows: tasks over channels as well.
   int64_t part = round_up(j.l.blocks, wide);
@@ -175,21 +172,19 @@ void product(const Job& j, Pool& pool) {
   });
 }
 
+constexpr int64_t kDepthwiseRows = 128;
+
 void depthwise(const Job& j, Pool& pool) {
   const int64_t taps = j.l.groups * 4, rows = j.w.rows();
-  const int64_t chunk = std::clamp<int64_t>(kPointers / taps, 1, 64);
+  const int64_t chunk = std::clamp<int64_t>(kPointers / taps, 1, kDepthwiseRows);
   pool.for_ranges(rows, chunk, [&](int64_t begin, int64_t end) {
     const uint8_t* pointers[kPointers];
-    std::byte* results[64];
-    for (int64_t row = begin; row < end; ++row) {
-      const Row at = row_at(j.w, row);
-      const int64_t r = row - begin;
-      results[r] = place_of(j.result, at);
-      for (int64_t ky = 0; ky < j.w.height; ++ky)
-        for (int64_t kx = 0; kx < j.w.width; ++kx)
-          pointers[(ky * j.w.width + kx) * chunk + r] = tap_of(j.w, j.v, at, ky, kx);
-      for (int64_t k = j.w.taps(); k < taps; ++k) pointers[k * chunk + r] = j.v.pad;
-    }
+    std::byte* results[kDepthwiseRows];
+    int32_t slots[kDepthwiseRows];
+    for (int64_t i = 0; i < end - begin; ++i) slots[i] = static_cast<int32_t>(i);
+    point_at_taps(j, begin, end, slots, chunk, pointers, results);
+    for (int64_t k = j.w.taps(); k < taps; ++k)
+      for (int64_t i = 0; i < end - begin; ++i) pointers[k * chunk + i] = j.v.pad;
     QuantTaps t;
     t.rows = pointers;
     t.row_step = chunk;
@@ -216,7 +211,7 @@ void run_quant(const QuantWindow& w, const std::byte* packed, const QuantInput& 
                const QuantOutput& output, const QuantResult& result, std::byte* scratch, Pool& pool,
                const QuantKernels& kernels) {
   const QuantLayout l = quant_layout(w);
-  const View v = view_of(w, l, input, scratch, pool);
+  const View v = view_of(w, input, scratch, pool);
   const Job job{w,
                 l,
                 v,

@@ -31,9 +31,10 @@ struct QuantWindow {
 // Where the packed parts of a window's weights are: [weights][QuantChannels of every block], from a 64-byte
 // boundary.
 struct QuantLayout {
-  bool depthwise = false, gathered = false;  // gathered: a row's taps are copied together first
-  int64_t segments = 1, groups = 0;          // of a product; depthwise: groups of 4 taps
-  int64_t blocks = 0;                        // of a group of channels
+  bool depthwise = false;
+  bool joined = false;               // a row of the filter's taps is one segment
+  int64_t segments = 1, groups = 0;  // of a product; depthwise: groups of 4 taps
+  int64_t blocks = 0;                // of a group of channels
   int64_t block_bytes = 0, weight_bytes = 0, bytes = 0;
 };
 QuantLayout quant_layout(const QuantWindow& window);
@@ -55,6 +56,16 @@ struct QuantInput {
   bool flip = false;       // signed: the sign bit is flipped when read
   int32_t zero_point = 0;  // of the unsigned numbers
 };
+// The input as kernels read it: in place, or copied into planes of bytes. A pixel of zero points (joined: a
+// row of them) is at pad_at.
+struct QuantCopy {
+  bool copied = false;
+  int64_t pixel = 0, group = 0;   // bytes from pixel to pixel, and between the channels of two groups
+  int64_t left = 0, width = 0;    // pixels of padding before a row, and of a row
+  int64_t pad_at = 0, plane = 0;  // plane: bytes to the high bytes
+  int64_t bytes = 0;
+};
+QuantCopy quant_copy(const QuantWindow& window, const QuantInput& input);
 // Bytes that run_quant needs beside.
 int64_t quant_scratch(const QuantWindow& window, const QuantInput& input);
 // Where results go. Steps beyond those of a dense tensor: a phase of a transposed convolution.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "sixfold/cpu/quant_conv.h"
@@ -18,10 +19,10 @@ QuantLayout quant_layout(const QuantWindow& w) {
     l.bytes = l.weight_bytes + l.blocks * static_cast<int64_t>(sizeof(QuantChannels));
     return l;
   }
-  // Few channels: taps of 4 would be mostly padding, so a row is copied together.
-  l.gathered = w.taps() > 1 && w.inputs() < 16 && w.inputs() % 4 != 0 && w.taps() * w.inputs() <= 1024;
-  l.segments = l.gathered ? 1 : w.taps();
-  l.groups = (w.inputs() * (l.gathered ? w.taps() : 1) + kQuantGroup - 1) / kQuantGroup;
+  // Channels that do not fill groups of four: where a row of taps lies together, it is one segment.
+  l.joined = w.groups == 1 && w.dilation_x == 1 && w.width > 1 && w.inputs() % kQuantGroup != 0;
+  l.segments = l.joined ? w.height : w.taps();
+  l.groups = (w.inputs() * (l.joined ? w.width : 1) + kQuantGroup - 1) / kQuantGroup;
   l.blocks = (w.outputs() + kQuantBlock - 1) / kQuantBlock;
   l.block_bytes = l.segments * l.groups * cell;
   l.weight_bytes = w.groups * l.blocks * l.block_bytes;
@@ -53,7 +54,10 @@ void pack_quant(const QuantWindow& w, const QuantWeight& weight, std::byte* pack
     for (int64_t t = 0; t < w.taps(); ++t) {
       for (int64_t c = 0; c < inputs; ++c) {
         // Position among the groups of four.
-        const int64_t at = l.depthwise ? t : l.gathered ? t * inputs + c : t * l.groups * kQuantGroup + c;
+        const int64_t row = t / w.width, column = t % w.width;
+        const int64_t at = l.depthwise ? t
+                           : l.joined  ? row * l.groups * kQuantGroup + column * inputs + c
+                                       : t * l.groups * kQuantGroup + c;
         const int32_t value = weight(t, c, o);
         block[(at / kQuantGroup * kQuantBlock + place.i) * kQuantGroup + at % kQuantGroup] =
             static_cast<int8_t>(value);
@@ -65,18 +69,26 @@ void pack_quant(const QuantWindow& w, const QuantWeight& weight, std::byte* pack
   }
 }
 
-// Whether the input is copied first, and how many bytes a pixel's group takes then.
-static bool is_copied(const QuantWindow& w, const QuantLayout& l, const QuantInput& input) {
-  return input.wide || input.flip || (!l.depthwise && !l.gathered && w.inputs() % kQuantGroup != 0);
+QuantCopy quant_copy(const QuantWindow& w, const QuantInput& input) {
+  const QuantLayout l = quant_layout(w);
+  QuantCopy c;
+  const bool padded = !l.depthwise && !l.joined && w.inputs() % kQuantGroup != 0;
+  c.copied = input.wide || input.flip || padded || l.joined;
+  c.group = padded ? round_up(w.inputs(), kQuantGroup) : w.inputs();
+  c.pixel = w.groups * c.group;
+  c.width = w.in_width;
+  if (l.joined) {  // with the padding, so that no tap is looked at alone
+    c.left = std::max<int64_t>(w.pad_left, 0);
+    const int64_t last = (w.out_width - 1) * w.stride_x - w.pad_left + w.width;
+    c.width = c.left + std::max(w.in_width, last);
+  }
+  const int64_t pixels = c.copied ? w.batch * w.in_height * c.width : 0;
+  c.pad_at = pixels * c.pixel;
+  c.plane = round_up(c.pad_at + (l.joined ? c.width : 1) * c.pixel + 64, 64);
+  c.bytes = (input.wide ? 2 : 1) * c.plane;
+  return c;
 }
 
-int64_t quant_scratch(const QuantWindow& w, const QuantInput& input) {
-  const QuantLayout l = quant_layout(w);
-  const bool copied = is_copied(w, l, input);
-  const int64_t group = l.depthwise || l.gathered ? w.inputs() : round_up(w.inputs(), kQuantGroup);
-  const int64_t pixel = w.groups * group;
-  const int64_t pixels = copied ? w.batch * w.in_height * w.in_width : 0;
-  return (input.wide ? 2 : 1) * round_up((pixels + 1) * pixel + 64, 64);
-}
+int64_t quant_scratch(const QuantWindow& w, const QuantInput& input) { return quant_copy(w, input).bytes; }
 
 }  // namespace sixfold::cpu
