@@ -1,0 +1,192 @@
+// The emulator's fixed-point products beside Qualcomm's library, where there is one.
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "sixfold/emulator/emulator.h"
+#include "sixfold/qnn/guard.h"
+#include "sixfold/qnn/live_test.h"
+
+namespace sixfold::emulator {
+namespace {
+
+using qnn::AxisScaleOffset;
+using qnn::DataType;
+using qnn::GraphSpec;
+using qnn::ScaleOffset;
+using qnn::TensorKind;
+using qnn::TensorRef;
+using qnn::words;
+
+constexpr uint32_t kSoc = 57;
+using Dims = std::vector<uint32_t>;
+using Bytes = std::vector<std::byte>;
+
+// One op with random numbers.
+struct OneOp {
+  GraphSpec graph;
+  std::vector<Bytes> inputs;
+  std::mt19937 rng{11};
+  bool wide = false;
+
+  static size_t count(const Dims& dims) {
+    size_t n = 1;
+    for (const uint32_t d : dims) n *= d;
+    return n;
+  }
+  DataType activation() const { return wide ? DataType::ufixed16 : DataType::ufixed8; }
+  double top() const { return wide ? 65535 : 255; }
+  TensorRef input(const char* name, const Dims& dims, double zero, DataType dtype, ScaleOffset q) {
+    Bytes bytes(count(dims) * size_of(dtype));
+    const double most = size_of(dtype) == 2 ? 65535 : 255;
+    std::normal_distribution<double> normal(zero, most / 6);
+    for (size_t i = 0; i < count(dims); ++i) {
+      const auto v = static_cast<uint16_t>(std::clamp(std::round(normal(rng)), 0.0, most));
+      std::memcpy(bytes.data() + i * size_of(dtype), &v, size_of(dtype));
+    }
+    inputs.push_back(std::move(bytes));
+    return graph.add(
+        {.name = name, .kind = TensorKind::app_write, .dtype = dtype, .dims = dims, .quantization = q});
+  }
+  TensorRef x(const Dims& dims) {
+    return input("x", dims, top() / 3, activation(),
+                 {wide ? 1e-4f : 0.02f, static_cast<int32_t>(-std::floor(top() / 3))});
+  }
+  TensorRef weights(const Dims& dims, int32_t axis, uint32_t channels) {
+    std::byte* bytes = nullptr;
+    qnn::TensorSpec w{.name = "w", .kind = TensorKind::constant, .dtype = DataType::sfixed8, .dims = dims};
+    w.data.source = Tensor::allocate(DType::i8, Shape(dims.begin(), dims.end()), &bytes);
+    for (size_t i = 0; i < count(dims); ++i)
+      bytes[i] = static_cast<std::byte>(static_cast<int8_t>(static_cast<int>(rng() % 255) - 127));
+    AxisScaleOffset q{axis, {}};
+    for (uint32_t i = 0; i < channels; ++i)
+      q.channels.push_back({0.002f + 0.0001f * static_cast<float>(i % 17), 0});
+    w.quantization = q;
+    return graph.add(std::move(w));
+  }
+  TensorRef y(const Dims& dims, double terms) {
+    const double scale =
+        std::sqrt(terms) * (top() / 6 * (wide ? 1e-4 : 0.02)) * 73 * 0.0028 * 8 / (top() + 1);
+    return graph.add({.name = "y",
+                      .kind = TensorKind::app_read,
+                      .dtype = activation(),
+                      .dims = dims,
+                      .quantization = ScaleOffset{static_cast<float>(scale), wide ? -32768 : -128}});
+  }
+};
+
+Result<Bytes> run_on(const qnn::Backend& backend, const OneOp& op) {
+  SF_ASSIGN(qnn::Context context, qnn::Context::build(backend, {&op.graph, 1}));
+  const qnn::TensorSpec& y = op.graph.tensors.back();
+  Bytes out(OneOp::count(y.dims) * size_of(y.dtype));
+  std::vector<std::span<const std::byte>> in(op.inputs.begin(), op.inputs.end());
+  const std::span<std::byte> outs[] = {out};
+  SF_TRY(context.graphs().front().execute(in, outs));
+  return out;
+}
+
+// The results of all, one after the other.
+Result<Bytes> run_all(const qnn::Library& library, std::span<const OneOp> ops) {
+  SF_ASSIGN(const qnn::Backend backend, qnn::Backend::open(library, kSoc));
+  Bytes all;
+  for (const OneOp& op : ops) {
+    SF_ASSIGN(const Bytes bytes, run_on(backend, op));
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  return all;
+}
+
+class EmulatorAgreement : public qnn::QnnLive {
+ protected:
+  // At least `equal` of the elements of each, the rest one step beside.
+  void expect_agreement(std::span<const OneOp> ops, double equal) {
+    const auto theirs =
+        qnn::run_guarded("running ops", 100, [&]() -> Result<qnn::Bytes> { return run_all(library_, ops); });
+    ASSERT_TRUE(theirs.ok()) << theirs.error().message();
+    const auto ours = run_all(library(), ops);
+    ASSERT_TRUE(ours.ok()) << ours.error().message();
+    ASSERT_EQ(ours->size(), theirs->size());
+    size_t at = 0;
+    for (const OneOp& op : ops) {
+      const qnn::TensorSpec& y = op.graph.tensors.back();
+      const size_t element = size_of(y.dtype), n = OneOp::count(y.dims);
+      size_t same = 0;
+      int largest = 0;
+      for (size_t i = 0; i < n; ++i, at += element) {
+        uint16_t a = 0, b = 0;
+        std::memcpy(&a, ours->data() + at, element);
+        std::memcpy(&b, theirs->data() + at, element);
+        same += a == b;
+        largest = std::max(largest, std::abs(int{a} - int{b}));
+      }
+      const std::string what = cat(op.graph.ops[0].type, " ", op.wide ? 16 : 8, " bits");
+      EXPECT_GE(static_cast<double>(same), equal * static_cast<double>(n)) << what;
+      EXPECT_LE(largest, 1) << what;
+    }
+  }
+};
+
+TEST_F(EmulatorAgreement, of_products_with_constant_weights) {
+  std::vector<OneOp> ops;
+  for (const bool wide : {false, true}) {
+    for (const uint32_t k : {1u, 3u}) {
+      OneOp op{.wide = wide};
+      const TensorRef x = op.x({1, 12, 12, 24}), w = op.weights({k, k, 24, 20}, 3, 20);
+      const TensorRef y = op.y({1, 12, 12, 20}, k * k * 24);
+      op.graph.ops.push_back({"op",
+                              "Conv2d",
+                              {x, w},
+                              {y},
+                              {words("stride", {1, 1}), words("pad_amount", {2, 2}, Dims(4, k / 2))}});
+      ops.push_back(std::move(op));
+    }
+    for (const uint32_t stride : {1u, 2u}) {
+      if (wide && stride == 2) continue;  // two steps off at most; docs/emulator.md
+      OneOp op{.wide = wide};
+      const TensorRef x = op.x({1, 12, 12, 40}), w = op.weights({3, 3, 1, 40}, 3, 40);
+      const TensorRef y = op.y({1, 12 / stride, 12 / stride, 40}, 9);
+      op.graph.ops.push_back({"op",
+                              "DepthWiseConv2d",
+                              {x, w},
+                              {y},
+                              {words("stride", {stride, stride}), words("pad_amount", {2, 2}, Dims(4, 1))}});
+      ops.push_back(std::move(op));
+    }
+    OneOp transposed{.wide = wide};
+    {
+      const TensorRef x = transposed.x({1, 7, 7, 16}), w = transposed.weights({3, 3, 16, 8}, 3, 8);
+      const TensorRef y = transposed.y({1, 14, 14, 8}, 9 * 16 / 4);
+      transposed.graph.ops.push_back({"op",
+                                      "TransposeConv2d",
+                                      {x, w},
+                                      {y},
+                                      {words("stride", {2, 2}), words("pad_amount", {2, 2}, Dims(4, 1)),
+                                       words("output_padding", {1, 1})}});
+    }
+    ops.push_back(std::move(transposed));
+    OneOp linear{.wide = wide};
+    {
+      const TensorRef x = linear.x({30, 70}), w = linear.weights({50, 70}, 0, 50), y = linear.y({30, 50}, 70);
+      linear.graph.ops.push_back({"op", "FullyConnected", {x, w}, {y}, {}});
+    }
+    ops.push_back(std::move(linear));
+  }
+  expect_agreement(ops, 0.995);
+}
+
+TEST_F(EmulatorAgreement, of_products_of_activations) {
+  std::vector<OneOp> ops;
+  for (const bool wide : {false, true}) {
+    OneOp op{.wide = wide};
+    const TensorRef x = op.x({2, 30, 64});
+    const TensorRef w = op.input("w", {2, 40, 64}, 128, DataType::ufixed8, {0.003f, -128});
+    const TensorRef y = op.y({2, 30, 40}, 64);
+    op.graph.ops.push_back(
+        {"op", "MatMul", {x, w}, {y}, {{"transpose_in0", false}, {"transpose_in1", true}}});
+    ops.push_back(std::move(op));
+  }
+  expect_agreement(ops, 0.998);
+}
+
+}  // namespace
+}  // namespace sixfold::emulator

@@ -1,0 +1,165 @@
+#include "sixfold/emulator/product.h"
+
+#include "sixfold/emulator/numbers.h"
+
+namespace sixfold::emulator {
+
+int64_t FixedWeights::at(int64_t index, int64_t output, int64_t input) const {
+  const auto i = static_cast<size_t>(index);
+  int64_t q = 0;
+  switch (tensor_.dtype) {
+    case DataType::ufixed8:
+    case DataType::u8:
+      q = reinterpret_cast<const uint8_t*>(tensor_.data)[i];
+      break;
+    case DataType::sfixed16:
+      q = reinterpret_cast<const int16_t*>(tensor_.data)[i];
+      break;
+    case DataType::ufixed16:
+      q = reinterpret_cast<const uint16_t*>(tensor_.data)[i];
+      break;
+    default:
+      q = reinterpret_cast<const int8_t*>(tensor_.data)[i];
+  }
+  if (const uint32_t bits = tensor_.bits(); bits > 0 && bits < 8) {
+    const auto low = static_cast<uint64_t>(q) << (64 - bits);  // only these bits count
+    q = static_cast<int64_t>(low) >> (64 - bits);
+  }
+  if (const auto* block = std::get_if<qnn::BlockExpansion>(&tensor_.quantization)) {
+    const auto blocks = static_cast<int64_t>(block->blocks);
+    const int64_t b = blocks > 0 ? input * blocks / inputs_ : 0;
+    const auto at = static_cast<size_t>(output * blocks + b);
+    return at < block->block_scales.size() ? q * block->block_scales[at] : 0;
+  }
+  return q + tensor_.channel_encoding(static_cast<size_t>(output)).offset;
+}
+
+bool FixedWeights::are_bytes() const {
+  if (qnn::size_of(tensor_.dtype) != 1) return false;
+  if (const auto* block = std::get_if<qnn::BlockExpansion>(&tensor_.quantization))
+    return block->scale_bits <= 4;
+  if (const uint32_t bits = tensor_.bits(); bits > 0 && bits < 8) return true;
+  const int32_t offset = tensor_.channel_encoding(0).offset;
+  return tensor_.dtype == DataType::ufixed8 ? offset == -128 : offset == 0;
+}
+
+int64_t bias_at(const TensorDef& bias, int64_t output, double unit) {
+  if (!bias.is_present() || !bias.data) return 0;
+  const auto i = static_cast<size_t>(output);
+  // 32-bit biases are in units of the product already, whatever their encoding says.
+  if (bias.dtype == DataType::sfixed32 || bias.dtype == DataType::i32) return bias.values<int32_t>()[i];
+  double value = 0;
+  if (bias.dtype == DataType::f32)
+    value = static_cast<double>(bias.values<float>()[i]);
+  else
+    with_type(bias.dtype, [&](auto t) {
+      if constexpr (std::is_integral_v<decltype(t)>)
+        value = real(static_cast<int64_t>(bias.values<decltype(t)>()[i]), bias.channel_encoding(i));
+    });
+  return std::llround(std::clamp(value / unit, -2147483648.0, 2147483647.0));
+}
+
+cpu::QuantInput quant_input(const TensorDef& x) {
+  cpu::QuantInput in;
+  in.wide = qnn::size_of(x.dtype) == 2;
+  in.flip = limits_of(x.dtype).min < 0;
+  in.zero_point = -x.encoding().offset + (in.flip ? (in.wide ? 32768 : 128) : 0);
+  return in;
+}
+
+cpu::QuantOutput quant_output(const TensorDef& y, cpu::Rounding rounding) {
+  cpu::QuantOutput out;
+  const Limits limits = limits_of(y.dtype);
+  out.rounding = rounding;
+  out.zero_point = -y.encoding().offset;
+  out.min = static_cast<int32_t>(limits.min);
+  out.max = static_cast<int32_t>(limits.max);
+  out.wide = qnn::size_of(y.dtype) == 2;
+  return out;
+}
+
+cpu::Rounding matrix_rounding(const TensorDef& x) {
+  return qnn::size_of(x.dtype) == 2 ? cpu::Rounding::matrix16 : cpu::Rounding::matrix8;
+}
+
+void FixedProduct::run(const std::byte* x, std::byte* y, std::byte* scratch, cpu::Pool& pool) const {
+  cpu::QuantInput in = input;
+  in.data = x;
+  cpu::QuantResult to = steps;
+  to.data = y + offset;
+  run_quant(window, packed, in, output, to, scratch, pool);
+}
+
+using PhaseIndex = std::function<int64_t(size_t phase, int64_t tap, int64_t input, int64_t output)>;
+
+// Fills a window's packed bytes. An output channel whose numbers are no bytes is rounded so that its largest
+// is 127, as the device does.
+static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t phase,
+                         const PhaseIndex& index, std::byte* packed) {
+  const cpu::QuantWindow& w = p.window;
+  const FixedWeights weights(spec.weights, w.inputs());
+  const bool bytes = weights.are_bytes();
+  std::vector<int64_t> largest(bytes ? 0 : static_cast<size_t>(w.out_channels), 127);
+  const auto value = [&](int64_t tap, int64_t input, int64_t output) -> int64_t {
+    const int64_t at = index(phase, tap, input, output);
+    return at < 0 ? 0 : weights.at(at, output, input);
+  };
+  for (int64_t o = 0; !bytes && o < w.out_channels; ++o)
+    for (int64_t t = 0; t < w.taps(); ++t)
+      for (int64_t i = 0; i < w.inputs(); ++i)
+        largest[static_cast<size_t>(o)] = std::max(largest[static_cast<size_t>(o)], std::abs(value(t, i, o)));
+  pack_quant(
+      w,
+      [&](int64_t tap, int64_t input, int64_t output) {
+        const int64_t v = value(tap, input, output);
+        const int64_t most = bytes ? 127 : largest[static_cast<size_t>(output)];
+        if (most == 127) return static_cast<int32_t>(v);
+        return static_cast<int32_t>(
+            std::floor(static_cast<double>(v) * 127 / static_cast<double>(most) + 0.5));
+      },
+      packed);
+  cpu::QuantChannels* channels = quant_channels(w, packed);
+  const double in_scale = spec.x.encoding().scale, out_scale = spec.y.encoding().scale;
+  for (int64_t o = 0; o < w.out_channels; ++o) {
+    const auto [block, i] = quant_place(w, o);
+    const double grow = bytes ? 1 : static_cast<double>(largest[static_cast<size_t>(o)]) / 127;
+    const double unit = in_scale * weights.scale(o);
+    const auto bias = static_cast<int64_t>(static_cast<double>(bias_at(spec.bias, o, unit)) / grow);
+    channels[block].bias[i] =
+        cpu::fold_bias(p.output.rounding, bias, p.input.zero_point, channels[block].sum[i]);
+    cpu::set_factor(channels[block], i, p.output.rounding, unit * grow / out_scale);
+  }
+}
+
+Status prepare_products(const ProductSpec& spec, std::span<FixedProduct> products, cpu::Rounding rounding,
+                        const PhaseIndex& index, Prepare& prepare) {
+  int64_t bytes = 0, scratch = 0;
+  std::vector<int64_t> at;
+  for (FixedProduct& p : products) {
+    if (!quant_fits(p.window)) return unsupported("the emulator has no filter of ", p.window.taps(), " taps");
+    p.input = quant_input(spec.x);
+    p.output = quant_output(spec.y, rounding);
+    const FixedWeights weights(spec.weights, p.window.inputs());
+    p.output.lefts = !weights.are_bytes();
+    for (int64_t o = 0; o < p.window.out_channels; ++o) {
+      cpu::QuantChannels one;
+      const double factor = static_cast<double>(spec.x.encoding().scale) * weights.scale(o) /
+                            static_cast<double>(spec.y.encoding().scale);
+      if (!cpu::set_factor(one, 0, rounding, factor))
+        return unsupported("in[0]'s scale times in[1]'s, channel ", o, ", is ", factor, " of out[0]'s");
+      p.output.lefts |= one.left[0] > 0;
+    }
+    at.push_back(bytes);
+    bytes += quant_layout(p.window).bytes;
+    scratch = std::max(scratch, quant_scratch(p.window, p.input));
+  }
+  SF_ASSIGN(const std::byte* packed, prepare.pack(static_cast<size_t>(bytes), [&](std::span<std::byte> out) {
+    for (size_t i = 0; i < products.size(); ++i)
+      fill_product(spec, products[i], i, index, out.data() + at[i]);
+  }));
+  for (size_t i = 0; i < products.size(); ++i) products[i].packed = packed + at[i];
+  prepare.need_scratch(static_cast<size_t>(scratch));
+  return {};
+}
+
+}  // namespace sixfold::emulator

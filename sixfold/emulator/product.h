@@ -1,0 +1,62 @@
+// Fixed-point sums of products for the emulator's convolutions and linear layers: weights as whole numbers,
+// packed at finalize, run by cpu/quant_conv.h.
+#pragma once
+
+#include <functional>
+
+#include "sixfold/cpu/quant_conv.h"
+#include "sixfold/emulator/kernel.h"
+
+namespace sixfold::emulator {
+
+// The constant weights of an op as whole numbers times a scale for each output channel. Numbers of fewer bits
+// are sign-extended; the scales of blocks of 4-bit numbers are multiplied in.
+class FixedWeights {
+ public:
+  // inputs: of one output channel, which blocks divide.
+  FixedWeights(const TensorDef& tensor, int64_t inputs) : tensor_(tensor), inputs_(inputs) {}
+  int64_t at(int64_t index, int64_t output, int64_t input) const;
+  double scale(int64_t output) const {
+    return static_cast<double>(tensor_.channel_encoding(static_cast<size_t>(output)).scale);
+  }
+  // Whether every number is in [-128, 127], by its type alone.
+  bool are_bytes() const;
+
+ private:
+  const TensorDef& tensor_;
+  int64_t inputs_;
+};
+
+// A bias in units of (input scale * weight scale); 0 when it is absent.
+int64_t bias_at(const TensorDef& bias, int64_t output, double unit);
+
+// The input's and the output's side of a product, from their encodings.
+cpu::QuantInput quant_input(const TensorDef& x);
+cpu::QuantOutput quant_output(const TensorDef& y, cpu::Rounding rounding);
+// The matrix unit's rounding for an input.
+cpu::Rounding matrix_rounding(const TensorDef& x);
+
+// One window with its weights, ready to run.
+struct FixedProduct {
+  cpu::QuantWindow window;
+  const std::byte* packed = nullptr;
+  cpu::QuantInput input;
+  cpu::QuantOutput output;
+  cpu::QuantResult steps;  // without data
+  int64_t offset = 0;      // bytes from the output's begin
+
+  void run(const std::byte* x, std::byte* y, std::byte* scratch, cpu::Pool& pool) const;
+};
+
+// The tensors of an op; bias may be absent.
+struct ProductSpec {
+  const TensorDef &x, &weights, &bias, &y;
+};
+// Packs one or several windows (the phases of a transposed convolution) of the same op. index says where a
+// window's weight is in the weights' tensor; -1: it is zero.
+Status prepare_products(
+    const ProductSpec& spec, std::span<FixedProduct> products, cpu::Rounding rounding,
+    const std::function<int64_t(size_t phase, int64_t tap, int64_t input, int64_t output)>& index,
+    Prepare& prepare);
+
+}  // namespace sixfold::emulator

@@ -1,0 +1,67 @@
+// Convolutions on the emulator. docs/emulator.md says how fixed-point results are rounded.
+#include "sixfold/ops/conv/emulate.h"
+
+#include "sixfold/emulator/product.h"
+
+namespace sixfold::emulator {
+namespace {
+
+struct Fixed {
+  std::vector<FixedProduct> phases;
+  void run(const Run& run) const {
+    for (const FixedProduct& p : phases) p.run(run.ins[0], run.outs[0], run.scratch, run.pool);
+  }
+};
+
+// Strided filters for each channel are computed by the vector unit, all else by the matrix unit.
+cpu::Rounding rounding_of(const ConvShape& s, const TensorDef& x) {
+  const cpu::QuantWindow& w = s.window;
+  const bool vector = !s.transposed && w.depthwise() && qnn::size_of(x.dtype) == 1 &&
+                      (w.stride_y == 2 || w.stride_y == 4) && w.stride_x == w.stride_y &&
+                      !(w.height == 2 && w.width == 2);
+  return vector ? cpu::Rounding::vector : matrix_rounding(x);
+}
+
+Result<Step> prepare_fixed(const OpView& op, const ConvShape& s, Prepare& prepare) {
+  const ProductSpec spec{op.in(0), op.in(1), op.in(2), op.out()};
+  const TensorDef& y = op.out();
+  const auto element = static_cast<int64_t>(qnn::size_of(y.dtype));
+  const int64_t pixel = y.dims[3] * element, row = pixel * y.dims[2];
+  const std::vector<ConvPhase> phases = phases_of(s);
+  Fixed state;
+  uint64_t macs = 0;
+  for (const ConvPhase& phase : phases) {
+    const cpu::QuantWindow& w = phase.window;
+    FixedProduct& p = state.phases.emplace_back();
+    p.window = w;
+    p.offset = phase.out_y * row + phase.out_x * pixel;
+    p.steps = {nullptr, pixel * phase.every_x, row * phase.every_y, row * y.dims[1]};
+    macs += static_cast<uint64_t>(w.rows() * w.out_channels) * static_cast<uint64_t>(w.taps() * w.inputs());
+  }
+  SF_TRY(prepare_products(
+      spec, state.phases, rounding_of(s, op.in(0)),
+      [&](size_t i, int64_t tap, int64_t input, int64_t output) {
+        return phases[i].weight_index(s, tap, input, output);
+      },
+      prepare));
+  return prepare.step(std::move(state), macs);
+}
+
+}  // namespace
+
+Status check_conv2d(const OpView& op, const DeviceModel&) {
+  SF_TRY(read_conv(op));
+  if (op.in(0).is_float() != op.out().is_float()) return unsupported("in[0] and out[0] are of two kinds");
+  return {};
+}
+
+Result<Step> prepare_conv2d(const OpView& op, Prepare& prepare) {
+  SF_ASSIGN(const ConvShape s, read_conv(op));
+  if (!op.in(1).is_constant())
+    return unsupported("the emulator has no ", op.type, " whose weights are computed");
+  if (op.in(2).is_present() && !op.in(2).is_constant())
+    return unsupported("the emulator has no ", op.type, " whose bias is computed");
+  return op.in(0).is_float() ? prepare_float_conv(op, s, prepare) : prepare_fixed(op, s, prepare);
+}
+
+}  // namespace sixfold::emulator

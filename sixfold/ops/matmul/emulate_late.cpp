@@ -1,0 +1,239 @@
+// Fixed-point products whose second operand is packed when the op runs.
+//
+// The matrix unit multiplies by signed bytes. A column of the second operand whose largest number is beyond
+// 127 (32639 of 16 bits) is rounded so that it is that, and its factor grows. 16-bit numbers are two bytes,
+// w = 256 high + low with a signed low byte; sums are then cut to 65536 rather than 256.
+#include <cstring>
+
+#include "sixfold/emulator/numbers.h"
+#include "sixfold/emulator/product.h"
+#include "sixfold/ops/matmul/emulate.h"
+
+namespace sixfold::emulator {
+namespace {
+
+constexpr int64_t kBlock = cpu::kQuantBlock, kGroup = cpu::kQuantGroup;
+
+struct Late {
+  MatrixShape shape;
+  DataType x_type, w_type;
+  int64_t offset_w = 0;
+  double factor = 1;
+  cpu::QuantInput input;
+  cpu::QuantOutput output;
+  const int32_t* bias = nullptr;  // [columns]; null: none
+  size_t element = 1;
+  // Offsets of scratch, in bytes.
+  size_t low_weights = 0, planes = 0, sums = 0, window_scratch = 0;
+
+  bool wide_weights() const { return qnn::size_of(w_type) == 2; }
+  cpu::QuantWindow window() const {
+    cpu::QuantWindow w;
+    w.in_width = w.out_width = shape.rows;
+    w.in_channels = shape.inner;
+    w.out_channels = shape.columns;
+    return w;
+  }
+
+  static void put_byte(cpu::QuantChannels& channels, int64_t c, int8_t* to, int64_t value) {
+    *to = static_cast<int8_t>(value);
+    channels.sum[c] += static_cast<int32_t>(value);
+    if (value == -128) channels.flags[cpu::kHasLowest] = 1;
+  }
+
+  // One block of columns into the packed high (or only) and low bytes.
+  template <typename T>
+  void pack_block(const T* w, int64_t block, const cpu::QuantLayout& l, std::byte* high,
+                  std::byte* low) const {
+    const int64_t first = block * kBlock, count = std::min(kBlock, shape.columns - first);
+    auto* to_high = reinterpret_cast<int8_t*>(high) + block * l.block_bytes;
+    auto* to_low = reinterpret_cast<int8_t*>(low) + block * l.block_bytes;
+    std::memset(to_high, 0, static_cast<size_t>(l.block_bytes));
+    if (wide_weights()) std::memset(to_low, 0, static_cast<size_t>(l.block_bytes));
+    auto& channels = reinterpret_cast<cpu::QuantChannels*>(high + l.weight_bytes)[block];
+    auto& low_channels = reinterpret_cast<cpu::QuantChannels*>(low + l.weight_bytes)[block];
+    channels = {};
+    if (wide_weights()) low_channels = {};
+    const int64_t limit = wide_weights() ? 32639 : 127, lowest = wide_weights() ? -32768 : -128;
+    for (int64_t c = 0; c < count; ++c) {
+      const int64_t column = first + c;
+      const int64_t step = shape.transposed_w ? 1 : shape.columns;
+      const T* from = w + (shape.transposed_w ? column * shape.inner : column);
+      // The lowest fits as it is.
+      int64_t largest = limit;
+      for (int64_t k = 0; k < shape.inner; ++k) {
+        const int64_t v = static_cast<int64_t>(from[k * step]) + offset_w;
+        if (v > limit || v < lowest) largest = std::max(largest, std::abs(v));
+      }
+      int64_t sum = 0;
+      for (int64_t k = 0; k < shape.inner; ++k) {
+        int64_t v = static_cast<int64_t>(from[k * step]) + offset_w;
+        if (largest != limit)
+          v = static_cast<int64_t>(
+              std::floor(static_cast<double>(v * limit) / static_cast<double>(largest) + 0.5));
+        sum += v;
+        const int64_t at = (k / kGroup * kBlock + c) * kGroup + k % kGroup;
+        const int64_t top = wide_weights() ? (v + 128) >> 8 : v;
+        put_byte(channels, c, to_high + at, top);
+        if (wide_weights()) put_byte(low_channels, c, to_low + at, v - 256 * top);
+      }
+      finish_channel(channels, c, column, sum, static_cast<double>(largest) / static_cast<double>(limit));
+    }
+  }
+
+  void finish_channel(cpu::QuantChannels& channels, int64_t c, int64_t column, int64_t sum,
+                      double grow) const {
+    const auto b = static_cast<int64_t>(bias ? static_cast<double>(bias[column]) / grow : 0);
+    if (!wide_weights()) {
+      channels.bias[c] = cpu::fold_bias(output.rounding, b, input.zero_point, sum);
+      cpu::set_factor(channels, c, output.rounding, factor * grow);
+      return;
+    }
+    // Cut to 65536, or 256 with 8-bit activations.
+    const int64_t unit = input.wide ? 65536 : 256, part = input.zero_point * sum;
+    channels.bias[c] = static_cast<int32_t>(b / unit - ((part + unit / 2) >> (input.wide ? 16 : 8)));
+    cpu::set_factor(channels, c, cpu::Rounding::matrix16, factor * grow * (input.wide ? 256 : 1));
+  }
+
+  void pack(const std::byte* w, std::byte* high, std::byte* low, cpu::Pool& pool) const {
+    const cpu::QuantLayout l = quant_layout(window());
+    pool.for_each(static_cast<size_t>(l.blocks), [&](size_t block) {
+      with_type(w_type, [&](auto t) {
+        using T = decltype(t);
+        if constexpr (std::is_integral_v<T>)
+          pack_block(reinterpret_cast<const T*>(w), static_cast<int64_t>(block), l, high, low);
+      });
+    });
+  }
+
+  // x as [rows][inner] where it lies transposed.
+  const std::byte* straight(const std::byte* x, std::byte* to) const {
+    if (!shape.transposed_x) return x;
+    with_type(x_type, [&](auto t) {
+      using T = decltype(t);
+      for (int64_t r = 0; r < shape.rows; ++r)
+        for (int64_t k = 0; k < shape.inner; ++k)
+          reinterpret_cast<T*>(to)[r * shape.inner + k] = reinterpret_cast<const T*>(x)[k * shape.rows + r];
+    });
+    return to;
+  }
+
+  void run_wide(const std::byte* x, std::byte* y, const std::byte* high, const std::byte* low,
+                const Run& run) const {
+    // Bytes of x apart, low ones first.
+    const int64_t n = shape.rows * shape.inner, results = shape.rows * shape.columns;
+    auto* bytes = reinterpret_cast<uint8_t*>(run.scratch + planes) + (shape.transposed_x ? n * 2 : 0);
+    if (input.wide)
+      for (int64_t i = 0; i < n; ++i) {
+        const uint16_t v = reinterpret_cast<const uint16_t*>(x)[i] ^ (input.flip ? 0x8000 : 0);
+        bytes[i] = static_cast<uint8_t>(v), bytes[n + i] = static_cast<uint8_t>(v >> 8);
+      }
+    else
+      for (int64_t i = 0; i < n; ++i)
+        bytes[i] = reinterpret_cast<const uint8_t*>(x)[i] ^ (input.flip ? 0x80 : 0);
+    auto* s = reinterpret_cast<int32_t*>(run.scratch + sums);
+    cpu::QuantOutput none;
+    none.rounding = cpu::Rounding::none;
+    const auto product = [&](int64_t plane, const std::byte* weights, int64_t to) {
+      cpu::QuantInput in;
+      in.data = reinterpret_cast<const std::byte*>(bytes + plane * n);
+      const int64_t step = shape.columns * 4;
+      const cpu::QuantResult result{reinterpret_cast<std::byte*>(s + to * results), step, 0, 0};
+      // Their biases are those of the whole: taken out again below.
+      run_quant(window(), weights, in, none, result, run.scratch + window_scratch, run.pool);
+    };
+    product(0, high, 0), product(0, low, 1);
+    if (input.wide) product(1, high, 2), product(1, low, 3);
+    const cpu::QuantLayout l = quant_layout(window());
+    const auto* channels = reinterpret_cast<const cpu::QuantChannels*>(high + l.weight_bytes);
+    run.pool.for_ranges(
+        shape.rows, std::max<int64_t>(1, 8192 / shape.columns), [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin * shape.columns; i < end * shape.columns; ++i) {
+            const int64_t column = i % shape.columns;
+            const cpu::QuantChannels& c = channels[column / kBlock];
+            const int32_t shared = c.bias[column % kBlock];
+            int64_t sum = s[i] - int64_t{shared};  // low bytes of x times high bytes of w
+            if (input.wide) {
+              const int64_t b = s[3 * results + i] + (int64_t{s[results + i]} >> 8);
+              sum = s[2 * results + i] - int64_t{shared} + ((sum + b) >> 8);
+            } else {
+              sum += s[results + i] >> 8;
+            }
+            const int32_t q = requantize(static_cast<int32_t>(sum + shared), c, column % kBlock, output);
+            if (output.wide)
+              reinterpret_cast<uint16_t*>(y)[i] = static_cast<uint16_t>(q);
+            else
+              reinterpret_cast<uint8_t*>(y)[i] = static_cast<uint8_t>(q);
+          }
+        });
+  }
+
+  void run(const Run& run) const {
+    std::byte *high = run.scratch, *low = run.scratch + low_weights;
+    const auto x_bytes = static_cast<int64_t>(qnn::size_of(x_type)) * shape.rows * shape.inner;
+    const auto w_bytes = static_cast<int64_t>(qnn::size_of(w_type)) * shape.inner * shape.columns;
+    const int64_t row = shape.columns * static_cast<int64_t>(element);
+    int64_t packed = -1;
+    for (size_t b = 0; b < shape.batches.size(); ++b) {
+      const MatrixShape::Batch& batch = shape.batches[b];
+      if (packed != batch.w) pack(run.ins[1] + batch.w * w_bytes, high, low, run.pool);
+      packed = batch.w;
+      const std::byte* x = straight(run.ins[0] + batch.x * x_bytes, run.scratch + planes);
+      std::byte* y = run.outs[0] + static_cast<int64_t>(b) * row * shape.rows;
+      if (wide_weights()) {
+        run_wide(x, y, high, low, run);
+        continue;
+      }
+      cpu::QuantInput in = input;
+      in.data = x;
+      run_quant(window(), high, in, output, {y, row, 0, 0}, run.scratch + window_scratch, run.pool);
+    }
+  }
+};
+
+}  // namespace
+
+Result<Step> prepare_packed_late(const OpView& op, const MatrixShape& s, Prepare& prepare) {
+  const TensorDef &x = op.in(0), &w = op.in(1), &b = op.in(2), &y = op.out();
+  if (!qnn::is_fixed(w.dtype) || qnn::size_of(w.dtype) > 2)
+    return unsupported("in[0] is ", qnn::to_text(x.dtype), ", in[1] ", qnn::to_text(w.dtype));
+  if (w.is_per_channel() || w.bits() < 8)
+    return unsupported("the emulator has no ", op.type, " with several matrices of encodings by channel");
+  Late state;
+  state.shape = s;
+  state.x_type = x.dtype, state.w_type = w.dtype;
+  state.offset_w = w.encoding().offset;
+  state.factor = static_cast<double>(x.encoding().scale) * static_cast<double>(w.encoding().scale) /
+                 static_cast<double>(y.encoding().scale);
+  cpu::QuantChannels one;
+  if (!cpu::set_factor(one, 0, cpu::Rounding::matrix16, state.factor * 256))
+    return unsupported("in[0]'s scale times in[1]'s is ", state.factor, " of out[0]'s");
+  state.input = quant_input(x);
+  state.output = quant_output(y, state.wide_weights() ? cpu::Rounding::matrix16 : matrix_rounding(x));
+  state.output.lefts = true;
+  state.element = qnn::size_of(y.dtype);
+  if (b.is_present()) {
+    const double unit = static_cast<double>(x.encoding().scale) * static_cast<double>(w.encoding().scale);
+    SF_ASSIGN(state.bias,
+              prepare.pack_values<int32_t>(static_cast<size_t>(s.columns), [&](std::span<int32_t> out) {
+                for (size_t i = 0; i < out.size(); ++i)
+                  out[i] = static_cast<int32_t>(bias_at(b, static_cast<int64_t>(i), unit));
+              }));
+  }
+  if (w.is_constant()) prepare.use_constant(1);
+  if (x.is_constant()) prepare.use_constant(0);
+  const auto up = [](int64_t n) { return static_cast<size_t>((n + 63) / 64 * 64); };
+  const auto packed = up(quant_layout(state.window()).bytes);
+  const int64_t numbers = s.rows * s.inner;
+  state.low_weights = packed;
+  state.planes = packed * (state.wide_weights() ? 2 : 1);
+  state.sums =
+      state.planes + up((s.transposed_x ? numbers * 2 : 0) + (state.wide_weights() ? numbers * 2 : 0));
+  state.window_scratch = state.sums + (state.wide_weights() ? up(s.rows * s.columns * 16) : 0);
+  const int64_t beside =
+      std::max(quant_scratch(state.window(), state.input), quant_scratch(state.window(), {}));
+  prepare.need_scratch(state.window_scratch + up(beside));
+  return prepare.step(std::move(state), s.macs());
+}
+
+}  // namespace sixfold::emulator

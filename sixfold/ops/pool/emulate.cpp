@@ -1,0 +1,177 @@
+// Windows that take the largest or the mean, on the emulator. docs/emulator.md says how means are rounded.
+#include <algorithm>
+
+#include "sixfold/cpu/quant_conv.h"
+#include "sixfold/emulator/kernel.h"
+#include "sixfold/emulator/numbers.h"
+
+namespace sixfold::emulator {
+namespace {
+
+struct Pooling {
+  cpu::QuantWindow window;
+  bool mean = false, count_padding = false;
+  DataType dtype;
+  int64_t zero_in = 0, zero_out = 0;
+  Limits limits;
+  bool same = true;   // one encoding on both sides
+  double factor = 1;  // input scale / output scale
+  cpu::Rounding rounding = cpu::Rounding::vector;
+
+  // The rows and columns of the input under a window.
+  struct Range {
+    int64_t begin, end;
+  };
+  static Range range(int64_t at, int64_t stride, int64_t pad, int64_t taps, int64_t extent) {
+    const int64_t first = at * stride - pad;
+    return {std::max<int64_t>(first, 0), std::min(first + taps, extent)};
+  }
+
+  // The mean of count numbers whose sum (zero points taken out) is sum.
+  int64_t mean_of(int64_t sum, int64_t count) const {
+    if (same && rounding == cpu::Rounding::vector) {  // halves up
+      const int64_t total = 2 * (sum + zero_in * count) + count;
+      return std::clamp(total >= 0 ? total / (2 * count) : -((-total + 2 * count - 1) / (2 * count)),
+                        limits.min, limits.max);
+    }
+    cpu::QuantChannels c;
+    cpu::QuantOutput out{rounding, static_cast<int32_t>(zero_out), static_cast<int32_t>(limits.min),
+                         static_cast<int32_t>(limits.max)};
+    cpu::set_factor(c, 0, rounding, factor / static_cast<double>(count));
+    out.lefts = c.left[0] > 0;
+    return requantize(static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX)), c, 0, out);
+  }
+
+  template <typename T>
+  void pixel(const T* x, int64_t row, T* y) const {
+    const cpu::QuantWindow& w = window;
+    const int64_t ox = row % w.out_width, oy = row / w.out_width % w.out_height;
+    const T* image = x + row / w.out_width / w.out_height * w.in_height * w.in_width * w.in_channels;
+    const Range ys = range(oy, w.stride_y, w.pad_top, w.height, w.in_height);
+    const Range xs = range(ox, w.stride_x, w.pad_left, w.width, w.in_width);
+    const int64_t inside = std::max<int64_t>(0, ys.end - ys.begin) * std::max<int64_t>(0, xs.end - xs.begin);
+    using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, float>;
+    constexpr int64_t kStep = 64;
+    for (int64_t first = 0; first < w.in_channels; first += kStep) {
+      const int64_t n = std::min(kStep, w.in_channels - first);
+      Sum sums[kStep] = {};
+      T most[kStep] = {};
+      bool some = false;
+      for (int64_t iy = ys.begin; iy < ys.end; ++iy)
+        for (int64_t ix = xs.begin; ix < xs.end; ++ix) {
+          const T* from = image + (iy * w.in_width + ix) * w.in_channels + first;
+          if (mean)
+            for (int64_t c = 0; c < n; ++c) sums[c] += static_cast<Sum>(from[c]);
+          else if (!some)
+            std::copy(from, from + n, most);
+          else
+            for (int64_t c = 0; c < n; ++c) most[c] = from[c] > most[c] ? from[c] : most[c];
+          some = true;
+        }
+      for (int64_t c = 0; c < n; ++c) {
+        T& to = y[first + c];
+        if constexpr (std::is_integral_v<T>) {
+          if (!mean) {
+            to = !some  ? static_cast<T>(zero_out)
+                 : same ? most[c]
+                        : static_cast<T>(mean_of(most[c] - zero_in, 1));
+          } else {
+            const int64_t count = count_padding ? w.taps() : std::max<int64_t>(1, inside);
+            to = static_cast<T>(mean_of(sums[c] - zero_in * inside, count));
+          }
+        } else {
+          float value =
+              mean ? sums[c] / static_cast<float>(count_padding ? w.taps() : std::max<int64_t>(1, inside))
+                   : static_cast<float>(most[c]);
+          if constexpr (std::is_same_v<T, float>) value = to_half(value);
+          to = T(value);
+        }
+      }
+    }
+  }
+
+  void run(const Run& run) const {
+    with_type(dtype, [&](auto t) {
+      using T = decltype(t);
+      const int64_t work = window.in_channels * (window.taps() + 1);
+      run.pool.for_ranges(window.rows(), std::max<int64_t>(1, 32768 / work), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row)
+          pixel(run.in<T>(0), row, run.out<T>() + row * window.in_channels);
+      });
+    });
+  }
+};
+
+struct Read {
+  cpu::QuantWindow window;
+  int64_t pad_bottom = 0, pad_right = 0;
+};
+Result<Read> read_pool(const OpView& op) {
+  const TensorDef &x = op.in(0), &y = op.out();
+  if (x.rank() != 4 || y.rank() != 4) return unsupported("in[0] has rank ", x.rank(), ", out[0] ", y.rank());
+  if (x.count() == 0 || y.count() == 0) return unsupported("a tensor is empty");
+  if (x.dims[0] != y.dims[0] || x.dims[3] != y.dims[3])
+    return unsupported("in[0] has dims ", x.dims, ", out[0] ", y.dims);
+  if (x.dtype != y.dtype)
+    return unsupported("in[0] is ", qnn::to_text(x.dtype), ", out[0] ", qnn::to_text(y.dtype));
+  Read r;
+  cpu::QuantWindow& w = r.window;
+  w.batch = x.dims[0], w.in_height = x.dims[1], w.in_width = x.dims[2],
+  w.in_channels = w.out_channels = x.dims[3];
+  w.out_height = y.dims[1], w.out_width = y.dims[2];
+  const auto filter = op.words("filter_size"), stride = op.words("stride"), pads = op.words("pad_amount");
+  if (filter.empty()) return r;  // only asked about, without data
+  if (filter.size() != 2 || (!stride.empty() && stride.size() != 2) || (!pads.empty() && pads.size() != 4))
+    return unsupported("filter_size, stride and pad_amount have ", filter.size(), ", ", stride.size(),
+                       " and ", pads.size(), " numbers");
+  for (const auto& words : {filter, stride, pads})
+    for (const uint32_t v : words)
+      if (v > 1 << 20) return unsupported("a parameter of the window is ", v);
+  w.height = filter[0], w.width = filter[1];
+  if (!stride.empty()) w.stride_y = stride[0], w.stride_x = stride[1];
+  if (!pads.empty()) w.pad_top = pads[0], r.pad_bottom = pads[1], w.pad_left = pads[2], r.pad_right = pads[3];
+  if (w.height < 1 || w.width < 1 || w.stride_y < 1 || w.stride_x < 1)
+    return unsupported("filter or stride is 0");
+  const int64_t round = op.u32("rounding_mode", 0) == 1 ? 1 : 0;
+  const auto extent = [&](int64_t n, int64_t taps, int64_t step) {
+    return n < taps ? int64_t{0} : (n - taps + round * (step - 1)) / step + 1;
+  };
+  const int64_t height = extent(w.in_height + w.pad_top + r.pad_bottom, w.height, w.stride_y);
+  const int64_t width = extent(w.in_width + w.pad_left + r.pad_right, w.width, w.stride_x);
+  if (height != w.out_height || width != w.out_width)
+    return unsupported("out[0] is ", w.out_height, " by ", w.out_width, ", the window gives ", height, " by ",
+                       width);
+  return r;
+}
+
+}  // namespace
+
+Status check_pool(const OpView& op, const DeviceModel&) {
+  SF_TRY(read_pool(op));
+  return {};
+}
+
+Result<Step> prepare_pool(const OpView& op, Prepare& prepare) {
+  SF_ASSIGN(const Read r, read_pool(op));
+  const TensorDef &x = op.in(0), &y = op.out();
+  prepare.use_constants();
+  const ScaleOffset in = x.encoding(), out = y.encoding();
+  Pooling p;
+  p.window = r.window;
+  p.mean = op.type.starts_with("PoolAvg");
+  p.count_padding = op.boolean("count_pad_for_edges", false);
+  p.dtype = x.dtype;
+  p.zero_in = -in.offset, p.zero_out = -out.offset;
+  p.limits = limits_of(y.dtype);
+  p.same = in == out;
+  p.factor = static_cast<double>(in.scale) / static_cast<double>(out.scale);
+  // Dense 8-bit windows, and any whose encodings differ, are products of the matrix unit.
+  const cpu::QuantWindow& w = p.window;
+  const bool padded = w.pad_top || w.pad_left || r.pad_bottom || r.pad_right;
+  if (p.mean && qnn::size_of(x.dtype) == 1 && !padded && (!p.same || (w.stride_y == 1 && w.stride_x == 1)))
+    p.rounding = cpu::Rounding::matrix8;
+  const auto work = static_cast<uint64_t>(w.rows() * w.in_channels) * static_cast<uint64_t>(w.taps());
+  return prepare.step(std::move(p), work);
+}
+
+}  // namespace sixfold::emulator
