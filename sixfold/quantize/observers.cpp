@@ -30,6 +30,8 @@ std::optional<Observer> observer_of(std::string_view text) {
 
 namespace {
 
+constexpr float kHeadroom = 1.5f;
+
 // Sums over the bins below or above a place, so that what a range costs is known at once.
 class Error2 {
  public:
@@ -169,7 +171,10 @@ Range choose_range(const Observation& seen, Observer observer, int bits, bool sy
     floor = seen.row_max - (bits <= 8 ? 8 : kForgotten);
     out.min = std::min(0.0f, seen.min <= kMask || seen.non_finite ? floor : std::max(out.min, floor));
   }
-  if (counted && observer == Observer::mse) {
+  if (observer == Observer::mse && bits >= 12) {
+    // Steps are small enough to leave room for what the samples did not show; clipping is what hurts.
+    out = {rows ? out.min : out.min * kHeadroom, out.max * kHeadroom};
+  } else if (counted && observer == Observer::mse) {
     const Range r = least_error(seen, out, bits, symmetric);
     out = {rows ? out.min : std::max(out.min, std::min(r.min, 0.0f)), std::max(r.max, 0.0f)};
   } else if (counted && observer == Observer::percentile) {

@@ -16,7 +16,7 @@ bool is_inside_product(const Graph& graph, ValueId value) {
   return next == Op::relu || next == Op::clamp;
 }
 
-Result<std::unique_ptr<Watched>> Watched::create(const Graph& graph, cpu::Pool& pool) {
+Result<std::unique_ptr<Watched>> Watched::create(const Graph& graph, cpu::Pool& pool, bool inside) {
   auto out = std::make_unique<Watched>();
   Graph g = graph;
   // A value that is an output is not fused away, and whoever replaces it replaces it there too: so outputs
@@ -25,7 +25,7 @@ Result<std::unique_ptr<Watched>> Watched::create(const Graph& graph, cpu::Pool& 
   std::vector<ValueId> watched;
   for (const NodeId id : graph.order())
     for (const ValueId v : graph.node(id).outputs) {
-      if (is_inside_product(graph, v) || !graph.is_used(v)) continue;
+      if ((!inside && is_inside_product(graph, v)) || !graph.is_used(v)) continue;
       watched.push_back(v);
       g.outputs.push_back({{}, v, {}});
     }

@@ -1,0 +1,182 @@
+#include "sixfold/quantize/simulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <thread>
+
+#include "sixfold/engine/session.h"
+#include "sixfold/quantize/calibrate.h"
+#include "sixfold/quantize/round.h"
+
+namespace sixfold {
+namespace {
+
+// The elements of a value of one sample, with the layout that they are in.
+struct Kept {
+  Shape shape, strides;
+  std::vector<float> data;
+};
+
+// f(a, b) for elements at the same place, whatever the layouts.
+template <typename F>
+void for_pairs(const Kept& a, const cpu::TensorDesc& desc, const float* b, const F& f) {
+  const auto n = static_cast<int64_t>(a.data.size());
+  if (a.strides == desc.strides) {
+    for (int64_t i = 0; i < n; ++i) f(a.data[static_cast<size_t>(i)], b[i]);
+    return;
+  }
+  Shape at(a.shape.size(), 0);
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t x = 0, y = 0;
+    for (size_t d = 0; d < at.size(); ++d) x += at[d] * a.strides[d], y += at[d] * desc.strides[d];
+    f(a.data[static_cast<size_t>(x)], b[y]);
+    for (size_t d = at.size(); d-- > 0 && ++at[d] == a.shape[d];) at[d] = 0;
+  }
+}
+
+double decibel(double power, double error) {
+  if (!(error > 0)) return 200;
+  return std::min(10 * std::log10(std::max(power, 1e-300) / error), 200.0);
+}
+
+struct Worker {
+  std::unique_ptr<cpu::Pool> pool;
+  std::unique_ptr<Watched> real;
+  std::unique_ptr<Simulation> quantized;
+  std::vector<Kept> kept;          // by value
+  std::vector<LayerError> sample;  // by value
+  std::vector<LayerError> outputs;
+  Status status;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Simulation>> Simulation::create(const Graph& quantized, cpu::Pool& pool, bool inside) {
+  auto out = std::make_unique<Simulation>();
+  const Graph graph = with_rounded_constants(quantized);
+  const auto encoding_of = [&](ValueId v) -> std::optional<Encoding> {
+    const Value& value = graph.value(v);
+    if (!value.encoding || value.type.dtype != DType::f32 || value.encoding->axis >= 0) return std::nullopt;
+    return value.encoding;
+  };
+  for (const Leaf& leaf : graph.inputs)
+    if (leaf.value.valid()) out->inputs_.push_back(encoding_of(leaf.value));
+  out->values_.resize(graph.value_count());
+  for (const Value& v : graph.values())
+    if (v.kind == ValueKind::node && !is_inside_product(graph, v.id))
+      out->values_[v.id.index] = encoding_of(v.id);
+  SF_ASSIGN(out->model_, Watched::create(graph, pool, inside));
+  out->model_->set_watch([self = out.get(), &pool](ValueId v, const cpu::TensorDesc& desc, void* data) -> Status {
+    if (self->before_) SF_TRY(self->before_(v, desc, data));
+    if (const auto& e = self->values_[v.index]) round_to(*e, static_cast<float*>(data), desc.count(), pool);
+    return self->watch_ ? self->watch_(v, desc, data) : ok_status();
+  });
+  return out;
+}
+
+Status Simulation::run(std::span<const Tensor> inputs) {
+  std::vector<Tensor> fed(inputs.begin(), inputs.end());
+  for (size_t i = 0; i < fed.size(); ++i)
+    if (inputs_[i]) fed[i] = rounded(fed[i], *inputs_[i]);
+  return model_->run(fed);
+}
+
+double LayerError::sqnr_db() const { return decibel(power, error); }
+
+std::vector<size_t> Accuracy::worst() const {
+  std::vector<size_t> order(layers.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return layers[a].sqnr_db() < layers[b].sqnr_db(); });
+  return order;
+}
+
+Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Samples& samples, size_t threads) {
+  SF_TRY(check_samples(real, samples));
+  if (threads == 0) threads = std::max<size_t>(std::thread::hardware_concurrency(), 1);
+  const size_t width = std::min<size_t>({threads, samples.count(), 4});
+  const std::vector<bool> masked = find_masked(real);
+  std::vector<Worker> workers(width);
+  for (Worker& w : workers) {
+    w.pool = std::make_unique<cpu::Pool>(std::max<size_t>(threads / width, 1));
+    SF_ASSIGN(w.real, Watched::create(real, *w.pool));
+    SF_ASSIGN(w.quantized, Simulation::create(quantized, *w.pool));
+    w.kept.resize(real.value_count());
+    w.sample.resize(real.value_count());
+    w.real->set_watch([&w](ValueId v, const cpu::TensorDesc& desc, void* data) {
+      if (desc.dtype != DType::f32) return ok_status();
+      const auto* x = static_cast<const float*>(data);
+      w.kept[v.index] = {desc.shape, desc.strides, std::vector<float>(x, x + desc.count())};
+      return ok_status();
+    });
+    w.quantized->set_watch([&](ValueId v, const cpu::TensorDesc& desc, void* data) {
+      if (v.index >= w.kept.size() || desc.dtype != DType::f32 || w.kept[v.index].shape != desc.shape ||
+          masked[v.index])
+        return ok_status();
+      LayerError& e = w.sample[v.index];
+      for_pairs(w.kept[v.index], desc, static_cast<const float*>(data), [&](float a, float b) {
+        const double d = static_cast<double>(a) - b;
+        e.power += static_cast<double>(a) * a;
+        e.error += d * d;
+      });
+      return ok_status();
+    });
+  }
+  const auto run_one = [&](Worker& w, size_t i) -> Status {
+    for (Kept& k : w.kept) k = {};
+    w.sample.assign(w.sample.size(), {});
+    SF_ASSIGN(const std::vector<Tensor> fed, samples.read(i));
+    SF_ASSIGN(const Feed feed, match_inputs(real, fed));
+    SF_TRY(w.real->run(feed.tensors));
+    SF_TRY(w.quantized->run(feed.tensors));
+    w.outputs.assign(w.real->output_count(), {});
+    for (size_t k = 0; k < w.outputs.size(); ++k) {
+      const Tensor a = w.real->output(k), b = w.quantized->output(k);
+      for (int64_t j = 0; j < a.count(); ++j) {
+        const double x = element_real(a, j), d = x - element_real(b, j);
+        w.outputs[k].power += x * x;
+        w.outputs[k].error += d * d;
+      }
+    }
+    return {};
+  };
+  Accuracy out;
+  out.samples = samples.count();
+  std::vector<LayerError> all(real.value_count());
+  cpu::Pool pool(width);
+  for (size_t first = 0; first < samples.count(); first += width) {
+    const size_t now = std::min(width, samples.count() - first);
+    pool.for_each(now, [&](size_t k) { workers[k].status = run_one(workers[k], first + k); });
+    for (size_t k = 0; k < now; ++k) {  // in the order of the samples, so that sums do not depend on threads
+      Worker& w = workers[k];
+      if (!w.status.ok()) return w.status.take_error().during(cat("running ", samples.name(first + k)));
+      for (size_t i = 0; i < all.size(); ++i) {
+        all[i].power += w.sample[i].power;
+        all[i].error += w.sample[i].error;
+      }
+      if (out.outputs.empty()) out.outputs.resize(w.outputs.size());
+      for (size_t i = 0; i < w.outputs.size(); ++i) {
+        out.outputs[i].power += w.outputs[i].power;
+        out.outputs[i].error += w.outputs[i].error;
+      }
+    }
+  }
+  out.sqnr_db = 200;
+  size_t k = 0;
+  for (const Leaf& leaf : real.outputs) {
+    if (!leaf.value.valid()) continue;
+    out.outputs[k].value = leaf.value;
+    if (is_float(real.dtype(leaf.value))) out.sqnr_db = std::min(out.sqnr_db, out.outputs[k].sqnr_db());
+    ++k;
+  }
+  for (const NodeId id : real.order())
+    for (const ValueId v : real.node(id).outputs)
+      if (all[v.index].power > 0 || all[v.index].error > 0) {
+        all[v.index].value = v;
+        out.layers.push_back(all[v.index]);
+      }
+  return out;
+}
+
+}  // namespace sixfold

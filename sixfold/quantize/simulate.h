@@ -1,0 +1,49 @@
+// The quantized graph as floats on the CPU engine: every value is rounded to its encoding where it is
+// computed. What that differs from the float graph is told by layer and for the whole.
+#pragma once
+
+#include "sixfold/graph/graph.h"
+#include "sixfold/quantize/samples.h"
+#include "sixfold/quantize/watched.h"
+
+namespace sixfold {
+
+// A graph with encodings, ready to run so.
+class Simulation {
+ public:
+  // inside: shows the values inside products too, not rounded.
+  static Result<std::unique_ptr<Simulation>> create(const Graph& quantized, cpu::Pool& pool,
+                                                    bool inside = false);
+  // The watch sees values after they were rounded, `before` sees them before that.
+  void set_watch(Watched::Watch watch) { watch_ = std::move(watch); }
+  void set_before(Watched::Watch before) { before_ = std::move(before); }
+  Status run(std::span<const Tensor> inputs);  // the tensor leaves
+  Tensor output(size_t i) const { return model_->output(i); }
+  size_t output_count() const { return model_->output_count(); }
+
+ private:
+  std::vector<std::optional<Encoding>> inputs_, values_;  // by input, by value
+  std::unique_ptr<Watched> model_;
+  Watched::Watch watch_, before_;
+};
+
+struct LayerError {
+  ValueId value;  // of the float graph
+  double power = 0, error = 0;
+  double sqnr_db() const;
+};
+
+struct Accuracy {
+  size_t samples = 0;
+  std::vector<LayerError> outputs;  // float ones
+  std::vector<LayerError> layers;   // every value that both graphs compute, in order
+  double sqnr_db = 0;               // of the output that is worst
+  // Indices into layers, worst first.
+  std::vector<size_t> worst() const;
+};
+
+// real: the graph that was calibrated; quantized: the same with encodings, perhaps with more nodes.
+Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Samples& samples,
+                         size_t threads = 0);
+
+}  // namespace sixfold

@@ -1,0 +1,112 @@
+// The simulated graph rounds where encodings say so, and what it tells of layers and biases is right.
+#include "sixfold/quantize/simulate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "sixfold/quantize/bias.h"
+#include "sixfold/quantize/round.h"
+
+namespace sixfold {
+namespace {
+
+Graph graph_of(const std::string& text) {
+  auto graph = parse(text);
+  EXPECT_TRUE(graph.ok()) << graph.error().message();
+  return std::move(graph).value();
+}
+
+Tensor wave(Shape shape, float seed) {
+  std::byte* bytes = nullptr;
+  Tensor t = Tensor::allocate(DType::f32, std::move(shape), &bytes);
+  for (int64_t i = 0; i < t.count(); ++i)
+    reinterpret_cast<float*>(bytes)[i] = 1.2f + std::sin(static_cast<float>(i) * 1.7f + seed);
+  return t;
+}
+
+Encoding grid(float scale, int32_t zero) { return {DType::u8, 0, 255, -1, 0, {scale}, {zero}}; }
+
+TEST(Round, constants_by_channel_and_block) {
+  std::byte* bytes = nullptr;
+  Tensor w = Tensor::allocate(DType::f32, {2, 4}, &bytes);
+  const float values[] = {0.6f, 1.4f, -2.5f, 9, 0.6f, 1.4f, -2.5f, 9};
+  std::memcpy(bytes, values, sizeof values);
+  Encoding e{DType::i8, -7, 7, 0, 0, {1, 2}, {0, 0}};
+  const Tensor channels = rounded(w, e);
+  const float want[] = {1, 1, -2, 7, 0, 2, -2, 8};  // -2.5 / 2 = -1.25
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(channels.values<float>()[i], want[i]) << i;
+  e.block = 2;
+  e.scales = {1, 0.5f, 2, 4};
+  e.zero_points = {0, 0, 0, 0};
+  const Tensor blocks = rounded(w, e);
+  const float by_block[] = {1, 1, -2.5f, 3.5f, 0, 2, -4, 8};
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(blocks.values<float>()[i], by_block[i]) << i;
+}
+
+const char* kNet = R"(input %x: f32[1, 2, 4, 4]
+constant %w: f32[3, 2, 1, 1] = [0.31, -0.83, 0.52, 0.27, -0.4, 0.9]
+constant %v: f32[2, 3, 1, 1] = [0.7, -0.36, 0.44, 0.1, 0.61, -0.55]
+%y = convolution(%x, %w, stride=[1, 1], padding=[0, 0], padding_end=[0, 0], dilation=[1, 1], transposed=false, output_padding=[0, 0], groups=1, activation="none") : f32[1, 3, 4, 4]
+%z = relu(%y) : f32[1, 3, 4, 4]
+%o = convolution(%z, %v, stride=[1, 1], padding=[0, 0], padding_end=[0, 0], dilation=[1, 1], transposed=false, output_padding=[0, 0], groups=1, activation="none") : f32[1, 2, 4, 4]
+output %o
+)";
+
+// The graph with coarse weights; activations fine.
+Graph coarse(const Graph& real) {
+  Graph q = real;
+  for (const NodeId id : q.order()) {
+    const Node& node = q.node(id);
+    if (node.op != Op::convolution) continue;
+    q.value(node.input(1)).encoding = Encoding{DType::i8, -7, 7, -1, 0, {0.13f}, {0}};
+  }
+  return q;
+}
+
+TEST(Simulate, tells_nothing_of_graphs_that_are_equal_and_the_error_of_others) {
+  const Graph real = graph_of(kNet);
+  std::vector<std::vector<Tensor>> rows;
+  for (int i = 0; i < 5; ++i) rows.push_back({wave({1, 2, 4, 4}, static_cast<float>(i))});
+  const auto samples = samples_of(rows);
+  auto same = measure(real, real, *samples, 2);
+  ASSERT_TRUE(same.ok()) << same.error().message();
+  EXPECT_EQ(same->sqnr_db, 200);
+  EXPECT_EQ(same->layers.size(), 2u);  // the value inside the product is nobody's
+
+  Graph q = real;
+  q.value(real.outputs[0].value).encoding = grid(0.25f, 128);
+  auto told = measure(real, q, *samples, 1);
+  ASSERT_TRUE(told.ok()) << told.error().message();
+  // Uniform errors of a step: its square over 12.
+  const LayerError& e = told->outputs[0];
+  EXPECT_NEAR(e.error / (5 * 32) / (0.25 * 0.25 / 12), 1.0, 0.35);
+  EXPECT_EQ(told->layers[told->worst()[0]].value, real.outputs[0].value);
+  auto twice = measure(real, q, *samples, 3);
+  ASSERT_TRUE(twice.ok());
+  EXPECT_EQ(told->sqnr_db, twice->sqnr_db);
+}
+
+TEST(Bias, takes_back_what_rounding_shifts) {
+  const Graph real = graph_of(kNet);
+  std::vector<std::vector<Tensor>> rows;
+  for (int i = 0; i < 6; ++i) rows.push_back({wave({1, 2, 4, 4}, static_cast<float>(i))});
+  const auto samples = samples_of(rows);
+  Graph q = coarse(real);
+  auto before = measure(real, q, *samples, 1);
+  ASSERT_TRUE(before.ok()) << before.error().message();
+  auto corrected = correct_biases(real, q, *samples, {.threads = 2});
+  ASSERT_TRUE(corrected.ok()) << corrected.error().message();
+  EXPECT_EQ(*corrected, 2u);
+  ASSERT_TRUE(verify(q).ok()) << verify(q).error().message();
+  auto after = measure(real, q, *samples, 1);
+  ASSERT_TRUE(after.ok()) << after.error().message();
+  EXPECT_GT(after->sqnr_db, before->sqnr_db + 3);
+  Graph again = coarse(real);
+  ASSERT_TRUE(correct_biases(real, again, *samples, {.threads = 1}).ok());
+  EXPECT_EQ(print(again), print(q));
+}
+
+}  // namespace
+}  // namespace sixfold
