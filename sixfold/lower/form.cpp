@@ -28,6 +28,18 @@ bool ranks_agree(const Graph& graph, const Node& node) {
   return rank >= 3 && rank <= 5;
 }
 
+// Axes of one place come or go behind the first two, and all else stays: in either order the data do too.
+bool keeps_channels(const Graph& graph, const Node& reshape) {
+  const Dims &in = graph.dims(reshape.input(0)), &out = graph.dims(reshape.output());
+  if (out.size() < 3 || out.size() > 5 || !(in[0] == out[0]) || !(in[1] == out[1])) return false;
+  const auto pixels = [](const Dims& dims) {
+    Dims rest(dims.begin() + 2, dims.end());
+    std::erase(rest, Dim(1));
+    return rest;
+  };
+  return pixels(in) == pixels(out);
+}
+
 // Maximum flow by augmenting along shortest paths; the graphs have a few thousand edges and small flows.
 class Network {
  public:
@@ -125,6 +137,8 @@ Wish wish_of(const Graph& graph, const Node& node) {
   if (rank < 3 || rank > 5) return Wish::plain;
   if (wish == Wish::image) return wish;
   switch (node.op) {
+    case Op::reshape:
+      return keeps_channels(graph, node) ? Wish::follow : Wish::plain;
     case Op::softmax:
     case Op::log_softmax:  // the device takes the last axis only
       if (node.attrs.integer("dim") == 1) return Wish::image;

@@ -51,6 +51,21 @@ output %2
   EXPECT_EQ(choose_forms(g).transposes, 1u);  // of the input alone
 }
 
+TEST(Forms, axes_of_one_place_come_and_go_in_either_order) {
+  const Graph g = graph_of(cat(R"(
+input %x: f32[1, 8, 36]
+constant %w: f32[8, 8, 3, 3] = ...
+%1 = reshape(%x, shape=[1, 8, 36, 1]) : f32[1, 8, 36, 1]
+%2 = convolution(%1, %w, )",
+                               kConv, R"() : f32[1, 8, 36, 1]
+%3 = reshape(%2, shape=[1, 8, 36]) : f32[1, 8, 36]
+%4 = amax(%3, dims=[2], keepdim=true) : f32[1, 8, 1]
+output %4
+)")
+                               .c_str());
+  EXPECT_EQ(choose_forms(g).transposes, 1u);  // of the input alone
+}
+
 TEST(Forms, followers_between_plain_nodes_stay_plain) {
   const Graph g = graph_of(R"(
 input %x: f32[1, 8, 6, 6]

@@ -69,6 +69,35 @@ output %3
   EXPECT_EQ(text.find("Transpose"), std::string::npos) << text;
 }
 
+TEST(HtpRules, a_permute_whose_other_order_is_there_is_a_reshape) {
+  const std::string text = lowered(prepared(R"(
+input %x: f32[1, 6, 5]
+constant %w: f32[4, 5, 3, 1] = ...
+%1 = reshape(%x, shape=[1, 6, 5, 1]) : f32[1, 6, 5, 1]
+%2 = permute(%1, dims=[0, 2, 1, 3]) : f32[1, 5, 6, 1]
+%3 = convolution(%2, %w, stride=[1, 1], padding=[0, 0], padding_end=[0, 0], dilation=[1, 1], groups=1, transposed=false, output_padding=[0, 0], activation="none") : f32[1, 4, 4, 1]
+%4 = permute(%3, dims=[0, 2, 3, 1]) : f32[1, 4, 1, 4]
+output %4
+)"));
+  EXPECT_EQ(text.find("Transpose"), std::string::npos) << text;
+}
+
+TEST(HtpRules, a_log_softmax_is_of_bounded_numbers) {
+  expect_kept(R"(
+input %x: f32[3, 8]
+%1 = log_softmax(%x, dim=1) : f32[3, 8]
+output %1
+)",
+              "");
+  const std::string text = lowered(prepared(R"(
+input %x: f32[3, 8]
+%1 = log_softmax(%x, dim=1) : f32[3, 8]
+output %1
+)"));
+  for (const char* part : {"ReduceMax(", "ElementWiseSubtract(", "ReluMinMax(", "LogSoftmax("})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+}
+
 TEST(HtpRules, borders_are_slices) {
   for (const char* mode : {"replicate", "circular"})
     expect_kept(cat(R"(

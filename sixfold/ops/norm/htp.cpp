@@ -2,6 +2,17 @@
 #include "sixfold/rewrite/htp.h"
 
 namespace sixfold::htp {
+namespace {
+
+// exp of it is below any half beside exp(0), and still right on the device.
+constexpr double kLeast = -80;
+
+bool is_bounded(const Htp& h) {
+  const Node* clamp = h.graph.producer(h.in());
+  return clamp && clamp->op == Op::clamp && clamp->attrs.has("min") && clamp->attrs.real("min") >= kLeast;
+}
+
+}  // namespace
 
 // Along another axis than the last: that axis is moved there and back. Axis 1 of an image is last in the
 // order that images have on the device.
@@ -9,7 +20,15 @@ Match softmax(Htp& h) {
   const ValueId x = h.in();
   const int64_t rank = h.rank(x), dim = h.attrs().integer("dim");
   if (rank == 0) return h.result(h.patch.scalar(h.op() == Op::softmax ? 1.0 : 0.0, h.dtype(x)));
-  if (dim == rank - 1 || (dim == 1 && rank >= 3 && rank <= 5)) return no_match("the device has it");
+  if (dim == rank - 1 || (dim == 1 && rank >= 3 && rank <= 5)) {
+    if (h.op() == Op::softmax || h.graph.value(x).encoding || is_bounded(h))
+      return no_match("the device has it");
+    // The device's own is wrong where numbers differ by more than a hundred  [htp.log_softmax.1]: the log of
+    // the sum is taken from it, of bounded numbers, where the largest is.
+    const Term y = h.term(), below = y - y.reduce(Op::amax, {dim});
+    const Term bounded = clamped(below, kLeast, Attr()).apply(Op::log_softmax, h.attrs());
+    return h.result(below + bounded.reduce(Op::amax, {dim}));
+  }
   Shape order;
   for (int64_t i = 0; i < rank; ++i) order.push_back(i == dim ? rank - 1 : i == rank - 1 ? dim : i);
   Attrs attrs = h.attrs();

@@ -47,13 +47,22 @@ void reshape(Lowering& l) { l.add("Reshape", {l.in()}, {l.out()}); }
 void permute(Lowering& l) {
   const Shape dims = l.attrs().ints("dims");
   const Form wanted = l.wanted_form();
+  const Dims in = to_dims(l.shape());
+  // Axes of one place may go anywhere.
+  const auto moves = [&](const Shape& perm, Form f) {
+    const Dims extents = in_form(in, f);
+    Shape order;
+    for (const int64_t a : perm)
+      if (!(extents[static_cast<size_t>(a)] == Dim(1))) order.push_back(a);
+    return !std::is_sorted(order.begin(), order.end());
+  };
+  if (!l.status().ok()) return;
   Form from = Form::plain, to = wanted;
   size_t best = 3;
   for (const Form f : {Form::plain, Form::channels_last})
     for (const Form t : {Form::plain, Form::channels_last}) {
       const Shape perm = combined(dims, f, t);
-      const size_t cost = (l.has_form(0, f) ? 0 : 1) + (t == wanted ? 0 : 1) +
-                          (std::is_sorted(perm.begin(), perm.end()) ? 0 : 1);
+      const size_t cost = (l.has_form(0, f) ? 0 : 1) + (t == wanted ? 0 : 1) + (moves(perm, f) ? 1 : 0);
       if (cost < best) {
         best = cost;
         from = f;
@@ -62,7 +71,7 @@ void permute(Lowering& l) {
     }
   const Shape order = combined(dims, from, to);
   const TensorRef x = l.in_form(0, from), y = l.out_form(0, to);
-  if (std::is_sorted(order.begin(), order.end())) {
+  if (!moves(order, from)) {
     l.add("Reshape", {x}, {y});
     return;
   }
