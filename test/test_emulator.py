@@ -1,0 +1,53 @@
+"""Models on the NPU, as our own emulator computes it: no package of Qualcomm's is needed.
+
+Every fourth case of ExecuTorch's own op suite is run; SIXFOLD_EMULATOR=all runs all of them. The cases are those of
+test_conformance.py.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+from conftest import MODEL, SIXFOLD, TEST_SET, call
+from test_conformance import SCRIPTS, cases  # noqa: F401  (a fixture)
+
+
+def run_suite(folder, kind, out):
+    names = sorted(p.parent.name for p in (folder / kind).glob("*/case.json"))
+    names = names if os.environ.get("SIXFOLD_EMULATOR") == "all" else names[::4]
+    only = f"^{kind}/(" + "|".join(re.escape(n) for n in names) + ")$"
+    script = [sys.executable, SCRIPTS / "run_cases.py", SIXFOLD, folder, "--mode", "htp", "--engine", "emulator", "--only", only,
+              "--json", out]
+    # Nothing of Qualcomm's is in reach.
+    env = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "QNN_SDK_ROOT")}
+    done = subprocess.run(script, capture_output=True, text=True, env=env)
+    results = json.loads(out.read_text())
+    assert len(results) == len(names) > 100
+    return {name: r for name, r in results.items() if r["state"] not in ("passed", "skipped")}, done.stdout[-4000:]
+
+
+def test_float_cases_run_with_the_delegates_that_the_suite_expects(cases, tmp_path):  # noqa: F811
+    failed, text = run_suite(cases, "float", tmp_path / "results.json")
+    assert not failed, text
+
+
+def test_digits_are_classified_as_on_the_cpu(tmp_path):
+    program, out = tmp_path / "digits.pte", tmp_path / "out.npz"
+    done = call("compile", MODEL, "-o", program, "--backend", "htp", "--engine", "emulator", "--precision", "fp16", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["delegates"] == 1 and report["cpu_nodes"] == []
+    assert call("run", program, "--engine", "emulator", "--npz", TEST_SET, "--npz-out", out).returncode == 0
+    expected = tmp_path / "cpu.npz"
+    assert call("run", MODEL, "--npz", TEST_SET, "--npz-out", expected).returncode == 0
+    ours, float32 = np.load(out)["out0"], np.load(expected)["out0"]
+    assert np.array_equal(ours.argmax(-1), float32.argmax(-1))
+    assert not np.array_equal(ours, float32)  # halves
+
+
+def test_a_program_is_the_same_every_time(tmp_path):
+    for name in ("a.pte", "b.pte"):
+        assert call("compile", MODEL, "-o", tmp_path / name, "--backend", "htp", "--engine", "emulator", "--precision", "fp16").returncode == 0
+    assert (tmp_path / "a.pte").read_bytes() == (tmp_path / "b.pte").read_bytes()
