@@ -1,0 +1,148 @@
+#include "sixfold/quantize/improve.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "sixfold/engine/session.h"
+
+namespace sixfold {
+namespace {
+
+constexpr size_t kMeterSamples = 4;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Tensor copy_of(const Tensor& t) {
+  std::byte* bytes = nullptr;
+  Tensor out = Tensor::allocate(t.dtype, t.shape, &bytes);
+  std::memcpy(bytes, t.data, t.size_bytes());
+  return out;
+}
+
+}  // namespace
+
+size_t held_back(size_t samples) { return samples < 16 ? 0 : std::min<size_t>(samples / 8, 8); }
+
+Result<std::unique_ptr<Meter>> Meter::create(const Graph& real, const Samples& all, size_t count,
+                                             size_t threads) {
+  auto out = std::make_unique<Meter>();
+  const auto samples = some_samples(all, 0, count);
+  out->threads_ = threads;
+  out->samples_.resize(samples->count());
+  for (const Leaf& leaf : real.outputs)
+    if (leaf.value.valid()) out->judged_.push_back(is_float(real.dtype(leaf.value)));
+  cpu::Pool pool(threads);
+  std::vector<Status> statuses(samples->count());
+  pool.for_each(samples->count(), [&](size_t i) {
+    statuses[i] = [&]() -> Status {
+      cpu::Pool one(1);
+      SF_ASSIGN(const auto model, Watched::create(real, one));
+      SF_ASSIGN(const std::vector<Tensor> fed, samples->read(i));
+      SF_ASSIGN(const Feed feed, match_inputs(real, fed));
+      SF_TRY(model->run(feed.tensors));
+      out->samples_[i].inputs = feed.tensors;
+      for (size_t k = 0; k < model->output_count(); ++k)
+        out->samples_[i].outputs.push_back(copy_of(model->output(k)));
+      return {};
+    }();
+  });
+  for (Status& s : statuses)
+    if (!s.ok()) return s.take_error();
+  return out;
+}
+
+Result<double> Meter::operator()(const Graph& quantized) const {
+  std::vector<std::vector<LayerError>> errors(samples_.size());
+  std::vector<Status> statuses(samples_.size());
+  cpu::Pool pool(threads_);
+  pool.for_each(samples_.size(), [&](size_t i) {
+    statuses[i] = [&]() -> Status {
+      cpu::Pool one(1);
+      SF_ASSIGN(const auto model, Simulation::create(quantized, one));
+      SF_TRY(model->run(samples_[i].inputs));
+      errors[i].resize(judged_.size());
+      for (size_t k = 0; k < judged_.size(); ++k) {
+        if (!judged_[k]) continue;
+        const Tensor &a = samples_[i].outputs[k], b = model->output(k);
+        for (int64_t j = 0; j < a.count(); ++j) {
+          const double x = element_real(a, j), d = x - element_real(b, j);
+          errors[i][k].power += x * x;
+          errors[i][k].error += d * d;
+        }
+      }
+      return {};
+    }();
+  });
+  double worst = 200;
+  for (size_t k = 0; k < judged_.size(); ++k) {
+    LayerError sum;
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      if (!statuses[i].ok()) return statuses[i].take_error();
+      sum.power += errors[i][k].power;
+      sum.error += errors[i][k].error;
+    }
+    if (judged_[k]) worst = std::min(worst, sum.sqnr_db());
+  }
+  return worst;
+}
+
+Result<Improved> quantize_well(const Graph& real, const Samples& samples, const MakeQuantized& make,
+                               const ImproveOptions& options) {
+  Improved out;
+  const double begin = now_s();
+  const size_t count = samples.count(), held = options.tell_accuracy ? held_back(count) : 0;
+  out.held_back = held;
+  out.calibrated = count - held;
+  const auto calibration = some_samples(samples, 0, count - held);
+  CalibrateOptions calibrating{.threads = options.threads};
+  calibrating.histograms = std::any_of(options.observers.begin(), options.observers.end(), [](Observer o) {
+    return o != Observer::min_max && o != Observer::moving_average;
+  });
+  if (options.progress)
+    calibrating.progress = [&](size_t done, size_t total) { options.progress("calibrating", done, total); };
+  SF_TRY(check_samples(real, samples));
+  SF_ASSIGN(const Observations seen, calibrate(real, *calibration, calibrating));
+  out.calibrate_seconds = now_s() - begin;
+  out.observer = options.observers.empty() ? Observer::mse : options.observers[0];
+  if (options.observers.size() > 1) {
+    SF_ASSIGN(const auto meter, Meter::create(real, *calibration, kMeterSamples, options.threads));
+    double best = -std::numeric_limits<double>::infinity();
+    for (size_t i = 0; i < options.observers.size(); ++i) {
+      SF_ASSIGN(Graph graph, make(seen, options.observers[i]));
+      SF_ASSIGN(const double decibels, (*meter)(graph));
+      out.tried.emplace_back(options.observers[i], decibels);
+      if (decibels > best) {
+        best = decibels;
+        out.observer = options.observers[i];
+        out.graph = std::move(graph);
+      }
+      if (options.progress) options.progress("choosing ranges", i + 1, options.observers.size());
+    }
+  } else {
+    SF_ASSIGN(out.graph, make(seen, out.observer));
+  }
+  if (options.search_scales || options.choose_rounding) {
+    if (options.progress) options.progress("rounding weights", 0, 1);
+    SF_ASSIGN(out.rounding, improve_weights(real, out.graph, *calibration,
+                                            {.search_scales = options.search_scales,
+                                             .choose_rounding = options.choose_rounding,
+                                             .threads = options.threads}));
+  }
+  if (options.correct_biases) {
+    if (options.progress) options.progress("correcting biases", 0, 1);
+    SF_ASSIGN(out.biases, correct_biases(real, out.graph, *calibration, {.threads = options.threads}));
+  }
+  if (options.tell_accuracy) {
+    if (options.progress) options.progress("judging", 0, 1);
+    const auto judged = held ? some_samples(samples, count - held, held) : some_samples(samples, 0, 8);
+    SF_ASSIGN(out.accuracy, measure(real, out.graph, *judged, options.threads));
+  }
+  out.seconds = now_s() - begin;
+  return out;
+}
+
+}  // namespace sixfold

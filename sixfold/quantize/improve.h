@@ -1,0 +1,58 @@
+// Quantization from samples to a told accuracy: ranges, then better weights and biases, each by an option.
+#pragma once
+
+#include <functional>
+
+#include "sixfold/quantize/bias.h"
+#include "sixfold/quantize/calibrate.h"
+#include "sixfold/quantize/rounding.h"
+#include "sixfold/quantize/simulate.h"
+
+namespace sixfold {
+
+struct ImproveOptions {
+  std::vector<Observer> observers;  // the one that gives most decibels is taken; one: it
+  bool correct_biases = true;
+  bool search_scales = false;
+  bool choose_rounding = false;
+  bool tell_accuracy = true;
+  size_t threads = 0;
+  std::function<void(std::string_view what, size_t done, size_t total)> progress;
+};
+
+// Held back from calibration, to be judged by: an eighth of the samples, when there are 16 or more.
+size_t held_back(size_t samples);
+
+struct Improved {
+  Graph graph;  // quantized
+  Observer observer = Observer::min_max;
+  std::vector<std::pair<Observer, double>> tried;  // decibels
+  RoundingReport rounding;
+  size_t biases = 0;
+  size_t calibrated = 0, held_back = 0;  // samples; none held back: those of calibration judge
+  Accuracy accuracy;
+  double seconds = 0, calibrate_seconds = 0;
+};
+
+// make: a copy of the graph with encodings, by what was seen and how ranges are to be chosen.
+using MakeQuantized = std::function<Result<Graph>(const Observations& seen, Observer observer)>;
+Result<Improved> quantize_well(const Graph& real, const Samples& samples, const MakeQuantized& make,
+                               const ImproveOptions& options);
+
+// Decibels of a quantized graph's worst output over some samples, whose float outputs are computed once.
+class Meter {
+ public:
+  static Result<std::unique_ptr<Meter>> create(const Graph& real, const Samples& samples, size_t count,
+                                               size_t threads);
+  Result<double> operator()(const Graph& quantized) const;
+
+ private:
+  struct Sample {
+    std::vector<Tensor> inputs, outputs;
+  };
+  std::vector<Sample> samples_;
+  std::vector<bool> judged_;  // by output: floats
+  size_t threads_ = 1;
+};
+
+}  // namespace sixfold
