@@ -91,7 +91,7 @@ struct QuantKernels {
   void (*depthwise)(const QuantTaps& taps);
 };
 
-// The best for this CPU, or the one whose name is in SIXFOLD_QUANT_KERNELS (plain, avx2, vnni, neon).
+// The best for this CPU, or the one whose name is in SIXFOLD_QUANT_KERNELS (plain; avx2, vnni; neon, dot).
 const QuantKernels& quant_kernels();
 // All that this CPU can run, plain first.
 std::span<const QuantKernels* const> all_quant_kernels();

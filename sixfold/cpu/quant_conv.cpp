@@ -122,7 +122,7 @@ void product_rows(const Job& j, int64_t group, int64_t begin, int64_t end, int64
   const int64_t tile_pointers = j.l.segments * kQuantRows;
   const uint8_t* pointers[kPointers];
   std::byte* results[kMostTiles * kQuantRows];
-  int32_t slots[kMostTiles * kQuantRows];
+  int32_t slots[kMostTiles * kQuantRows] = {};
   for (int64_t i = 0; i < end - begin; ++i)
     slots[i] = static_cast<int32_t>(i / most * tile_pointers + i % most);
   point_at_taps(j, begin, end, slots, kQuantRows, pointers, results);
@@ -180,7 +180,7 @@ void depthwise(const Job& j, Pool& pool) {
   pool.for_ranges(rows, chunk, [&](int64_t begin, int64_t end) {
     const uint8_t* pointers[kPointers];
     std::byte* results[kDepthwiseRows];
-    int32_t slots[kDepthwiseRows];
+    int32_t slots[kDepthwiseRows] = {};
     for (int64_t i = 0; i < end - begin; ++i) slots[i] = static_cast<int32_t>(i);
     point_at_taps(j, begin, end, slots, chunk, pointers, results);
     for (int64_t k = j.w.taps(); k < taps; ++k)
