@@ -73,7 +73,10 @@ void put(std::byte* to, int64_t channel, int64_t n, const __m256i* low, const __
          const QuantChannels& c, const QuantOutput& out) {
   alignas(32) int32_t q[kQuantBlock];
   for (int half = 0; half < 2; ++half) {
-    __m256i sum = high ? _mm256_add_epi32(high[half], _mm256_srai_epi32(low[half], 8)) : low[half];
+    __m256i sum = low[half];
+    if (high)
+      sum = out.rounding == Rounding::vector ? _mm256_add_epi32(_mm256_slli_epi32(high[half], 8), sum)
+                                             : _mm256_add_epi32(high[half], _mm256_srai_epi32(sum, 8));
     sum = convert(_mm256_add_epi32(sum, load(c.bias + 8 * half)), c, 8 * half, out);
     _mm256_store_si256(reinterpret_cast<__m256i*>(q + 8 * half), sum);
   }

@@ -16,11 +16,13 @@ extern const QuantKernels kNeonQuantKernels, kDotQuantKernels;
 bool has_dot_product();
 #endif
 
-// Low and high sums as one, with the bias; the sum alone with 8-bit activations. Wraps as the SIMD kernels
-// do.
-inline int32_t join_sums(int32_t low, int32_t high, int32_t bias, bool wide) {
-  const uint32_t sum =
-      wide ? static_cast<uint32_t>(high) + static_cast<uint32_t>(low >> 8) : static_cast<uint32_t>(low);
+// Low and high sums as one, with the bias; the sum alone with 8-bit activations. Cut to 256 but for the
+// vector unit's rounding, whose sums are small. Wraps as the SIMD kernels do.
+inline int32_t join_sums(int32_t low, int32_t high, int32_t bias, bool wide, Rounding rounding) {
+  auto sum = static_cast<uint32_t>(low);
+  if (wide)
+    sum = rounding == Rounding::vector ? static_cast<uint32_t>(high) * 256 + sum
+                                       : static_cast<uint32_t>(high) + static_cast<uint32_t>(low >> 8);
   return static_cast<int32_t>(sum + static_cast<uint32_t>(bias));
 }
 

@@ -72,7 +72,10 @@ void put(std::byte* to, int64_t channel, int64_t n, const int32x4_t* low, const 
          const QuantChannels& c, const QuantOutput& out) {
   int32_t q[kQuantBlock];
   for (int i = 0; i < 4; ++i) {
-    int32x4_t sum = high ? vaddq_s32(high[i], vshrq_n_s32(low[i], 8)) : low[i];
+    int32x4_t sum = low[i];
+    if (high)
+      sum = out.rounding == Rounding::vector ? vaddq_s32(vshlq_n_s32(high[i], 8), sum)
+                                             : vaddq_s32(high[i], vshrq_n_s32(sum, 8));
     sum = convert(vaddq_s32(sum, vld1q_s32(c.bias + 4 * i)), c, 4 * i, out);
     vst1q_s32(q + 4 * i, sum);
   }

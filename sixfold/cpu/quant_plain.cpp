@@ -22,7 +22,7 @@ void product(const QuantTile& t, int64_t row_count) {
       }
       const QuantChannels& c = t.channels[block];
       for (int64_t i = 0; i < kQuantBlock && first + i < t.count; ++i) {
-        const int32_t sum = join_sums(low[i], high[i], c.bias[i], t.high != 0);
+        const int32_t sum = join_sums(low[i], high[i], c.bias[i], t.high != 0, t.out->rounding);
         put_result(t.results[r], first + i, requantize(sum, c, i, *t.out), *t.out);
       }
     }
@@ -42,7 +42,7 @@ void depthwise(const QuantTaps& t) {
         if (t.high) high += x[t.high] * f;
       }
       const QuantChannels& c = t.channels[block];
-      const int32_t sum = join_sums(low, high, c.bias[i], t.high != 0);
+      const int32_t sum = join_sums(low, high, c.bias[i], t.high != 0, t.out->rounding);
       put_result(t.results[r], ch, requantize(sum, c, i, *t.out), *t.out);
     }
   }

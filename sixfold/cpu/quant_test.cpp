@@ -46,7 +46,8 @@ std::vector<int32_t> expected(const Case& c) {
         }
       }
       const auto at = static_cast<size_t>(o);
-      sum = (c.in.wide ? sum >> 8 : sum) + fold_bias(c.out.rounding, c.bias[at], c.in.zero_point, total);
+      sum = (c.in.wide && c.out.rounding != Rounding::vector ? sum >> 8 : sum) +
+            fold_bias(c.out.rounding, c.bias[at], c.in.zero_point, total);
       QuantChannels channels = {};
       EXPECT_TRUE(set_factor(channels, 0, c.out.rounding, c.factor[at]));
       QuantOutput out = c.out;
@@ -137,6 +138,7 @@ Case random_case(std::mt19937& rng) {
   c.out.max = c.out.wide ? 65535 : 255;
   c.out.zero_point = static_cast<int32_t>(pick(0, c.out.max));
   if (pick(0, 2) == 0) c.out.min = c.out.zero_point;
+  if (w.depthwise() && pick(0, 3) == 0) c.out.rounding = Rounding::vector;
   const int64_t extreme = pick(0, 5);  // all at the ends of their ranges, where sums are largest
   c.x.resize(static_cast<size_t>(w.batch * w.in_height * w.in_width * w.in_channels));
   for (int32_t& v : c.x)

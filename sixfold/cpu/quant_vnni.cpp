@@ -109,8 +109,11 @@ struct Epilogue {
   // n: channels of this block that there are.
   void put(std::byte* to, int64_t channel, int64_t n, __m512i low, __m512i high, bool wide,
            const QuantChannels& c) const {
-    __m512i sum = _mm512_add_epi32(wide ? _mm512_add_epi32(high, _mm512_srai_epi32(low, 8)) : low,
-                                   _mm512_load_si512(c.bias));
+    __m512i sum = low;
+    if (wide)
+      sum = out.rounding == Rounding::vector ? _mm512_add_epi32(_mm512_slli_epi32(high, 8), low)
+                                             : _mm512_add_epi32(high, _mm512_srai_epi32(low, 8));
+    sum = _mm512_add_epi32(sum, _mm512_load_si512(c.bias));
     const auto mask = static_cast<__mmask16>(n >= kQuantBlock ? 0xFFFF : (1 << n) - 1);
     if (out.rounding == Rounding::none) {
       _mm512_mask_storeu_epi32(reinterpret_cast<int32_t*>(to) + channel, mask, sum);

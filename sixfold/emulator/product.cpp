@@ -71,7 +71,7 @@ cpu::QuantOutput quant_output(const TensorDef& y, cpu::Rounding rounding) {
   cpu::QuantOutput out;
   const Limits limits = limits_of(y.dtype);
   out.rounding = rounding;
-  out.zero_point = -y.encoding().offset;
+  out.zero_point = rounding == cpu::Rounding::vector ? 0 : -y.encoding().offset;
   out.min = static_cast<int32_t>(limits.min);
   out.max = static_cast<int32_t>(limits.max);
   out.wide = qnn::size_of(y.dtype) == 2;
@@ -88,6 +88,11 @@ void FixedProduct::run(const std::byte* x, std::byte* y, std::byte* scratch, cpu
   cpu::QuantResult to = steps;
   to.data = y + offset;
   run_quant(window, packed, in, output, to, scratch, pool);
+}
+
+int64_t zero_point_in_sums(const TensorDef& y, double factor) {
+  const double zero = std::floor(static_cast<double>(-y.encoding().offset) / factor + 0.5);
+  return static_cast<int64_t>(std::clamp(zero, -1073741824.0, 1073741824.0));
 }
 
 using PhaseIndex = std::function<int64_t(size_t phase, int64_t tap, int64_t input, int64_t output)>;
@@ -125,8 +130,10 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
     const double grow = bytes ? 1 : static_cast<double>(largest[static_cast<size_t>(o)]) / 127;
     const double unit = in_scale * weights.scale(o);
     const auto bias = static_cast<int64_t>(static_cast<double>(bias_at(spec.bias, o, unit)) / grow);
-    channels[block].bias[i] =
-        cpu::fold_bias(p.output.rounding, bias, p.input.zero_point, channels[block].sum[i]);
+    int64_t folded = cpu::fold_bias(p.output.rounding, bias, p.input.zero_point, channels[block].sum[i]);
+    if (p.output.rounding == cpu::Rounding::vector)  // the output's zero point is scaled with the sum
+      folded += zero_point_in_sums(spec.y, unit * grow / out_scale);
+    channels[block].bias[i] = static_cast<int32_t>(std::clamp<int64_t>(folded, INT32_MIN, INT32_MAX));
     cpu::set_factor(channels[block], i, p.output.rounding, unit * grow / out_scale);
   }
 }

@@ -33,6 +33,8 @@ int64_t bias_at(const TensorDef& bias, int64_t output, double unit);
 // The input's and the output's side of a product, from their encodings.
 cpu::QuantInput quant_input(const TensorDef& x);
 cpu::QuantOutput quant_output(const TensorDef& y, cpu::Rounding rounding);
+// The vector unit adds the output's zero point to the sum before it scales; quant_output leaves it out then.
+int64_t zero_point_in_sums(const TensorDef& y, double factor);
 // The matrix unit's rounding for an input.
 cpu::Rounding matrix_rounding(const TensorDef& x);
 

@@ -16,7 +16,7 @@ struct Fixed {
 // Strided filters for each channel are computed by the vector unit, all else by the matrix unit.
 cpu::Rounding rounding_of(const ConvShape& s, const TensorDef& x) {
   const cpu::QuantWindow& w = s.window;
-  const bool vector = !s.transposed && w.depthwise() && qnn::size_of(x.dtype) == 1 &&
+  const bool vector = !s.transposed && w.depthwise() && w.taps() <= 128 &&
                       (w.stride_y == 2 || w.stride_y == 4) && w.stride_x == w.stride_y &&
                       !(w.height == 2 && w.width == 2);
   return vector ? cpu::Rounding::vector : matrix_rounding(x);
