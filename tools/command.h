@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,8 +47,10 @@ struct HtpChoice {
   std::vector<std::string> skip_nodes, skip_ops;
   int optimization = 3, hvx_threads = 0, vtcm_mb = 0;  // 0: the SoC's own
   bool single_heads = false;
-  bool per_channel_conv = true, per_channel_linear = false;
-  std::string calib;  // samples; 8-bit weights need none
+  bool per_channel_conv = true, per_channel_embedding = false;
+  std::optional<bool> per_channel_linear;  // by precision, if nothing is said
+  std::vector<std::string> block_sizes;    // NODE=1,32
+  std::string calib;                       // samples; 8-bit weights need none
 };
 
 // sixfold kernels

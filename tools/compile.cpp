@@ -173,6 +173,7 @@ Json describe(const std::vector<Compiled>& compiled, const Package& package, con
                        {"device_nodes", compiled[i].htp.device_nodes},
                        {"qnn_ops", compiled[i].htp.qnn_ops},
                        {"transposes", compiled[i].htp.transposes},
+                       {"converts", compiled[i].htp.converts},
                        {"notes", compiled[i].htp.notes},
                        {"kernel_calls", m.kernel_calls},
                        {"size_calls", m.size_calls},

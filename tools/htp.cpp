@@ -8,23 +8,13 @@
 #include "sixfold/qnn/context.h"
 #include "sixfold/qnn/soc.h"
 #include "sixfold/qnn/wrapper.h"
+#include "sixfold/quantize/scheme.h"
 #include "sixfold/quantize/weights.h"
-#include "sixfold/rewrite/htp.h"
+#include "sixfold/rewrite/prepare.h"
 #include "tools/soc_file.h"
 
 namespace sixfold::tools {
 namespace {
-
-class EngineDevice final : public Device {
- public:
-  explicit EngineDevice(qnn::Backend& backend) : backend_(backend) {}
-  Status validate(const qnn::GraphSpec& graph, const qnn::OpSpec& op) override {
-    return backend_.validate(graph, op);
-  }
-
- private:
-  qnn::Backend& backend_;
-};
 
 // A model that returns its inputs computes nothing; the copy is what is asked of the NPU.
 void copy_outputs(Graph& graph) {
@@ -74,14 +64,14 @@ Result<HtpTargetDevice> open_device(const HtpChoice& choice) {
 
 Result<Partition> plan_for_htp(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device) {
   Graph& graph = method.source->graph;
-  if (choice.precision == "fp16a8w") {
-    method.notes = quantize_weights(graph, {choice.per_channel_conv, choice.per_channel_linear});
-  } else if (choice.precision != "fp16") {
-    return unsupported(
-        "--precision ", choice.precision,
-        " is not there yet: fp16 and fp16a8w are, and a model that is quantized keeps its encodings");
-  }
-  SF_TRY(prepare_for_htp(graph, {.arch = device.arch, .single_heads = choice.single_heads}));
+  SF_ASSIGN(const Scheme scheme, scheme_of(choice.precision));
+  if (scheme.computes_in_float() && scheme.weight_bits > 0)
+    method.notes =
+        quantize_weights(graph, {choice.per_channel_conv, choice.per_channel_linear.value_or(false)});
+  const bool quantizes = !scheme.computes_in_float();
+  SF_TRY(prepare_for_htp(graph,
+                         {.arch = device.arch, .single_heads = choice.single_heads, .quantizes = quantizes}));
+  if (quantizes) SF_TRY(quantize_method(method, choice, device));
   if (graph.node_count() == 0) copy_outputs(graph);
   PartitionOptions options;
   options.skip_nodes.insert(choice.skip_nodes.begin(), choice.skip_nodes.end());

@@ -22,6 +22,17 @@ struct HtpTargetDevice {
 };
 Result<HtpTargetDevice> open_device(const HtpChoice& choice);
 
+class EngineDevice final : public Device {
+ public:
+  explicit EngineDevice(qnn::Backend& backend) : backend_(backend) {}
+  Status validate(const qnn::GraphSpec& graph, const qnn::OpSpec& op) override {
+    return backend_.validate(graph, op);
+  }
+
+ private:
+  qnn::Backend& backend_;
+};
+
 // A method on its way: the graph goes in canonical and comes out for the host, with nodes for its delegates.
 struct HtpMethod {
   MethodSource* source = nullptr;
@@ -29,10 +40,14 @@ struct HtpMethod {
   std::vector<std::string> notes;  // what differs from what was asked for
   size_t islands = 0, device_nodes = 0;
   size_t qnn_ops = 0, transposes = 0;  // as they are handed to the library
+  size_t converts = 0;                 // from grid to grid
 };
 
 // Rewrites the graph for the device and says which nodes go there; explains the rest in method.cpu_nodes.
 Result<Partition> plan_for_htp(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device);
+
+// Encodings for a prepared graph, by samples. What the device has on no grid computes in float.
+Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device);
 
 struct HtpReport {
   double qnn_cpu_s = 0;  // inside the engine

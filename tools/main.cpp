@@ -90,10 +90,16 @@ void add_htp(CLI::App& command, HtpChoice& htp) {
                   "Of what the model does not say itself: fp16, or fp16a8w (8-bit weights)")
       ->capture_default_str();
   command.add_option("--calib", htp.calib, "Samples to choose ranges by; the precisions above need none");
-  command.add_flag("--per-channel-linear", htp.per_channel_linear,
-                   "A scale for each output of a linear layer");
-  command.add_flag("!--no-per-channel-conv", htp.per_channel_conv,
-                   "One scale for all of a convolution's weights");
+  command.add_flag("--per-channel-linear,!--no-per-channel-linear", htp.per_channel_linear,
+                   "A scale for each output of a linear layer, or one for all");
+  command.add_flag("--per-channel-conv,!--no-per-channel-conv", htp.per_channel_conv,
+                   "A scale for each output of a convolution, or one for all");
+  command.add_flag("--per-channel-embedding", htp.per_channel_embedding,
+                   "A scale for each row of an embedding's table");
+  command
+      .add_option("--block-size", htp.block_sizes,
+                  "NODE=1,32: with 16a4w_block, scales for blocks of 32 input channels of this node's weight")
+      ->allow_extra_args(false);
   command.add_option("--skip-node", htp.skip_nodes, "Node to keep on the CPU, by name")
       ->allow_extra_args(false);
   command.add_option("--skip-op", htp.skip_ops, "Op to keep on the CPU, as aten.add.Tensor")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sixfold/graph/precision.h"
 #include "sixfold/lower/fit.h"
 
 namespace sixfold {
@@ -62,6 +63,7 @@ Tensor reals_of(const Tensor& integers, const Encoding& e) {
 
 // A node computes in fixed point when every float it reads or writes has an encoding.
 bool is_quantized(const Graph& graph, const Node& node) {
+  if (computes_in_float(node)) return false;
   bool any = false;
   const auto encoded = [&](ValueId v) {
     if (!v.valid() || !is_float(graph.dtype(v))) return true;

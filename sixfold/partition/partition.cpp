@@ -6,8 +6,6 @@
 #include "sixfold/lower/lowering.h"
 
 namespace sixfold {
-namespace {
-
 Status ask(const Graph& graph, const Node& node, Device& device) {
   const Extract alone = extract(graph, {node.id});
   SF_ASSIGN(const qnn::GraphSpec spec, lower_island(alone.graph, choose_forms(alone.graph), "one"));
@@ -20,8 +18,6 @@ std::string reason_of(const Error& error) {
   const std::string& m = error.message();
   return m.substr(0, m.find(" (while lowering "));
 }
-
-}  // namespace
 
 Result<Partition> partition(const Graph& graph, Device& device, const PartitionOptions& options) {
   Partition out;

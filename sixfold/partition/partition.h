@@ -20,6 +20,11 @@ class Device {
   virtual Status validate(const qnn::GraphSpec& graph, const qnn::OpSpec& op) = 0;
 };
 
+// Whether the device takes the node, lowered alone; a no is an error of code Unsupported.
+Status ask(const Graph& graph, const Node& node, Device& device);
+// Of such a no, without what a report says beside it.
+std::string reason_of(const Error& error);
+
 struct PartitionOptions {
   std::set<std::string, std::less<>> skip_nodes;  // by name: kept on the CPU
   std::set<std::string, std::less<>>

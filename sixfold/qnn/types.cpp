@@ -190,7 +190,9 @@ Result<Tensor> materialize(const StaticData& data) {
         std::memcpy(&x, from + offset, sizeof x);
         if (rounds) {
           const size_t c = data.grid.axis < 0 ? 0 : index(position[static_cast<size_t>(i)]);
-          const double zero = data.grid.zero_points.empty() ? 0 : data.grid.zero_points[c];
+          // Blocks are symmetric; their scales are more than the zero points.
+          const double zero =
+              data.grid.block == 0 && c < data.grid.zero_points.size() ? data.grid.zero_points[c] : 0;
           const double q =
               std::nearbyint(static_cast<double>(static_cast<float>(x)) / data.grid.scales[c]) + zero;
           const double clamped =

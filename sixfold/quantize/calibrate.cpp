@@ -358,6 +358,7 @@ std::vector<bool> find_masked(const Graph& graph) {
         case Op::where:
         case Op::minimum:
         case Op::maximum:
+        case Op::clamp:
         case Op::reshape:
         case Op::permute:
         case Op::expand:

@@ -2,24 +2,131 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace sixfold {
 
-Encoding weight_encoding(const Tensor& weight, int32_t axis, int bits) {
-  const Tensor w = to_contiguous(weight);
-  const int64_t most = (int64_t{1} << (bits - 1)) - 1;
-  Encoding e{
-      .storage = bits <= 8 ? DType::i8 : DType::i16, .quant_min = -most, .quant_max = most, .axis = axis};
-  const int64_t channels = axis < 0 ? 1 : w.shape[static_cast<size_t>(axis)];
-  const int64_t inner = axis < 0 ? w.count() : contiguous_strides(w.shape)[static_cast<size_t>(axis)];
-  std::vector<float> largest(static_cast<size_t>(channels), 0);
-  for (int64_t i = 0; i < w.count(); ++i) {
-    float& m = largest[axis < 0 ? 0 : static_cast<size_t>(i / inner % channels)];
-    m = std::max(m, static_cast<float>(std::fabs(element_real(w, i))));
+namespace {
+
+constexpr float kLeastScale = 1e-9f;
+
+// Row i of a matrix of floats: the weights of one channel, in the order of the other axes.
+class Channels {
+ public:
+  Channels(const Tensor& weight, int32_t axis) : weight_(to_contiguous(weight)) {
+    const Shape strides = contiguous_strides(weight_.shape);
+    count = axis < 0 ? 1 : weight_.shape[static_cast<size_t>(axis)];
+    inner_ = axis < 0 ? weight_.count() : strides[static_cast<size_t>(axis)];
+    width = count == 0 ? 0 : weight_.count() / count;
+    in_place_ = weight_.dtype == DType::f32 && inner_ == width;
   }
-  // A channel of zeros still needs a scale; any does.
-  for (const float m : largest) {
-    e.scales.push_back(std::max(m / static_cast<float>(most), 1e-9f));
+  int64_t count = 0, width = 0;
+
+  // Valid until the next.
+  std::span<const float> row(int64_t c) {
+    if (in_place_)
+      return weight_.values<float>().subspan(static_cast<size_t>(c * width), static_cast<size_t>(width));
+    row_.resize(static_cast<size_t>(width));
+    const auto* reals = weight_.dtype == DType::f32 ? reinterpret_cast<const float*>(weight_.data) : nullptr;
+    for (int64_t i = 0; i < width; ++i) {
+      const int64_t at = (i / inner_ * count + c) * inner_ + i % inner_;
+      row_[static_cast<size_t>(i)] = reals ? reals[at] : static_cast<float>(element_real(weight_, at));
+    }
+    return row_;
+  }
+
+ private:
+  Tensor weight_;
+  int64_t inner_ = 1;
+  bool in_place_ = false;
+  std::vector<float> row_;
+};
+
+float largest_of(std::span<const float> row) {
+  float m = 0;
+  for (const float x : row) m = std::max(m, std::fabs(x));
+  return m;
+}
+
+// What rounding to steps of this size costs.
+double squared_error(std::span<const float> row, float scale, float low, float high) {
+  const float inverse = 1 / scale;
+  float sum = 0;
+  double all = 0;
+  for (size_t i = 0; i < row.size(); ++i) {
+    const float d = row[i] - scale * std::clamp(std::nearbyint(row[i] * inverse), low, high);
+    sum += d * d;
+    if (i % 1024 == 1023) all += sum, sum = 0;
+  }
+  return all + sum;
+}
+
+// Few steps: cutting off the largest weights costs less than large steps for all.
+float best_scale(std::span<const float> row, float low, float high) {
+  const float whole = largest_of(row) / (high + 0.5f);
+  float best = whole;
+  double least = squared_error(row, std::max(whole, kLeastScale), low, high);
+  for (int percent = 40; percent <= 110; percent += 5) {
+    const float scale = whole * static_cast<float>(percent) / 100;
+    if (!(scale > kLeastScale)) continue;
+    if (const double e = squared_error(row, scale, low, high); e < least) {
+      least = e;
+      best = scale;
+    }
+  }
+  return best;
+}
+
+Encoding signed_grid(int bits, int32_t axis) {
+  const int64_t most = (int64_t{1} << (bits - 1)) - 1;
+  // Of few integers each counts, so the lowest has no counterpart.
+  return {.storage = bits <= 8 ? DType::i8 : DType::i16,
+          .quant_min = bits <= 4 ? -most - 1 : -most,
+          .quant_max = most,
+          .axis = axis};
+}
+
+}  // namespace
+
+Encoding weight_encoding(const Tensor& weight, int32_t axis, int bits) {
+  Encoding e = signed_grid(bits, axis);
+  Channels channels(weight, axis);
+  const auto low = static_cast<float>(e.quant_min), high = static_cast<float>(e.quant_max);
+  for (int64_t c = 0; c < channels.count; ++c) {
+    const auto row = channels.row(c);
+    // A channel of zeros still needs a scale; any does.
+    e.scales.push_back(
+        std::max(bits <= 4 ? best_scale(row, low, high) : largest_of(row) / high, kLeastScale));
+    e.zero_points.push_back(0);
+  }
+  return e;
+}
+
+Encoding block_encoding(const Tensor& weight, int32_t axis, int64_t block, int bits) {
+  Encoding e = signed_grid(bits, axis);
+  e.block = block;
+  Channels channels(weight, axis);
+  const auto low = static_cast<float>(e.quant_min), high = static_cast<float>(e.quant_max);
+  const int64_t inputs = weight.shape[axis == 0 ? 1 : 0];
+  const int64_t blocks = inputs / block, taps = inputs == 0 ? 0 : channels.width / inputs;
+  const auto size = static_cast<size_t>(block * taps);
+  for (int64_t c = 0; c < channels.count; ++c) {
+    const auto row = channels.row(c);
+    // Two levels: a block's scale is 1 to 16 sixteenths of the channel's.
+    const float unit = std::max(largest_of(row) / (high + 0.5f), kLeastScale) / 16;
+    for (int64_t b = 0; b < blocks; ++b) {
+      const auto part = row.subspan(static_cast<size_t>(b) * size, size);
+      const auto whole = static_cast<int>(std::ceil(largest_of(part) / (high + 0.5f) / unit));
+      const int most = std::clamp(whole, 1, 16);
+      int best = most;
+      double least = squared_error(part, unit * static_cast<float>(most), low, high);
+      for (int k = most - 1; k >= std::max(1, most / 2); --k)
+        if (const double d = squared_error(part, unit * static_cast<float>(k), low, high); d < least) {
+          least = d;
+          best = k;
+        }
+      e.scales.push_back(unit * static_cast<float>(best));
+    }
     e.zero_points.push_back(0);
   }
   return e;

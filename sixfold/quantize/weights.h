@@ -17,5 +17,7 @@ std::vector<std::string> quantize_weights(Graph& graph, const WeightScheme& sche
 
 // The range of a weight as the symmetric encoding of so many bits. axis -1: one scale.
 Encoding weight_encoding(const Tensor& weight, int32_t axis, int bits);
+// A scale for each block of so many input channels of a channel; axis is the output channels', 0 or 1.
+Encoding block_encoding(const Tensor& weight, int32_t axis, int64_t block, int bits);
 
 }  // namespace sixfold

@@ -70,13 +70,16 @@ Mask make_mask(Htp& h, ValueId given, DType dtype, bool causal, int64_t queries,
   }
   if (!given.valid() || data) return m;
   const Term mask(h, given);
+  // On a grid a forbidden key is the lowest score, not one of none: a row of such keys is a row of equal
+  // ones.
   const Term best = mask.to(dtype).reduce(Op::amax, {mask.rank() - 1});
   if (mask.dtype() == DType::boolean) {
     m.allowed = given;
-    m.keep = best;
+    if (!h.target.quantizes) m.keep = best;
   } else {
     const Term low = clamped(mask, kLowest, Attr());
     m.added = m.added.valid() ? h.add(Op::add, {clamped(low, kFar, Attr()), m.added}) : ValueId(low);
+    if (h.target.quantizes) return m;
     m.keep = best.apply(Op::gt, best.number(kFar)).to(dtype);
   }
   return m;

@@ -63,7 +63,7 @@ Match convolution(Htp& h) {
     for (size_t i = 0; i < padding.size(); ++i) beyond = beyond || extra[i] > padding[i];
     const bool depthwise = groups == w->shape[0] && w->shape[1] == 1;
     const auto& scales = h.graph.value(h.in(1)).encoding;
-    const bool shared_scales = scales && scales->axis >= 0;
+    const bool shared_scales = h.target.quantizes || (scales && scales->axis >= 0);
     if (padding.size() == 3 || (depthwise && beyond) || shared_scales) {
       std::vector<ValueId> inputs = h.node().inputs;
       std::optional<Encoding> e = h.graph.value(h.in(1)).encoding;

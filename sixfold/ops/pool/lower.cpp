@@ -147,6 +147,17 @@ void avg_pool(Lowering& l) {
   TensorRef x = l.in();
   if (is_padded(w)) x = padded(l, x, w, 0);
   const TensorRef y = l.out();
+  // On a grid, averages along the depth alone are wrong as a volume's  [htp.pool.4]
+  if (w.in.size() == 3 && l.quantized() && w.kernel[1] == 1 && w.kernel[2] == 1 && w.stride[1] == 1 &&
+      w.stride[2] == 1) {
+    const U32s dims = l.spec(x).dims;
+    const Shape in = l.shape();
+    const auto pixels = static_cast<int64_t>(dims[2]) * dims[3];
+    x = l.reshape(x, image(in, {static_cast<int64_t>(dims[1]), pixels}));
+    const TensorRef part = l.temp(image(in, {w.out[0], pixels}), y);
+    pool(l, "PoolAvg2d", x, {w.kernel[0], 1}, {w.stride[0], 1}, part);
+    return l.add("Reshape", {part}, {y});
+  }
   const char* type = w.in.size() == 3 ? "PoolAvg3d" : "PoolAvg2d";
   if (w.in.size() > 1) return (void)pool(l, type, x, w.kernel, w.stride, y);
   const U32s dims = l.spec(x).dims;

@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <cmath>
+
+#include "sixfold/graph/precision.h"
+#include "sixfold/quantize/plan.h"
+#include "sixfold/quantize/weights.h"
+
+namespace sixfold {
+namespace {
+
+Range range_of(const Tensor& constant) {
+  const Tensor flat = to_contiguous(constant);
+  Range r{};
+  bool any = false;
+  const auto see = [&](double x) {
+    if (!std::isfinite(x)) return;
+    const auto f = static_cast<float>(x);
+    r.min = any ? std::min(r.min, f) : f;
+    r.max = any ? std::max(r.max, f) : f;
+    any = true;
+  };
+  if (flat.dtype == DType::f32)
+    for (const float x : flat.values<float>()) see(x);
+  else
+    for (int64_t i = 0; i < flat.count(); ++i) see(element_real(flat, i));
+  return r;
+}
+
+Range united(Range a, Range b) { return {std::min(a.min, b.min), std::max(a.max, b.max)}; }
+
+class Quantizer {
+ public:
+  // seen: null for a trial
+  Quantizer(Graph& graph, const QuantizePlan& plan, const Observations* seen)
+      : graph_(graph), plan_(plan), seen_(seen) {}
+
+  Result<QuantizeReport> run() {
+    report_.notes = plan_.notes;
+    ranges_.resize(plan_.groups.size());
+    grids_.resize(plan_.groups.size());
+    for (size_t g = 0; g < plan_.groups.size(); ++g) choose(g);
+    for (size_t g = 0; g < plan_.groups.size(); ++g)
+      for (const ValueId v : plan_.groups[g].members) graph_.value(v).encoding = grids_[g];
+    for (const OperandGrid& o : plan_.operands) place(o);
+    for (const WeightGrid& w : plan_.weights) weigh(w);
+    for (const NodeId id : plan_.in_float) graph_.node(id).attrs.set(kCompute, std::string("float"));
+    SF_TRY(verify(graph_));
+    return std::move(report_);
+  }
+
+ private:
+  Range range_of_constant(ValueId v) const {
+    const Range r = range_of(*graph_.constant(v));
+    // A mask reaches as far as calibration found that it must.
+    if (r.min > kMask || !seen_ || v.index >= seen_->values.size() || !seen_->values[v.index].seen())
+      return r;
+    return {std::max(r.min, seen_->values[v.index].min), r.max};
+  }
+  Range range_of_value(ValueId v, const GridGroup& g) const {
+    if (graph_.constant(v)) return range_of_constant(v);
+    if (!seen_) return Range{-1, 1};
+    if (v.index >= seen_->values.size()) return Range{};
+    const Observation& o = seen_->values[v.index];
+    if (!o.seen()) return Range{};
+    return choose_range(o, g.observer, g.bits, g.symmetric);
+  }
+
+  void choose(size_t i) {
+    const GridGroup& g = plan_.groups[i];
+    Range range{};
+    for (const ValueId v : g.ranged) range = united(range, range_of_value(v, g));
+    ranges_[i] = range;
+    grids_[i] = g.fixed ? *g.fixed : encoding_for(range, g.bits, g.symmetric);
+  }
+
+  void place(const OperandGrid& o) {
+    const ValueId v = graph_.node(o.node).input(o.operand);
+    if (graph_.constant(v)) {
+      const Encoding e =
+          o.group != UINT32_MAX ? grids_[o.group] : encoding_for(range_of_constant(v), o.bits, o.symmetric);
+      set_constant(o.node, o.operand, e);
+      return;
+    }
+    const Encoding e = o.group != UINT32_MAX
+                           ? grids_[o.group]
+                           : encoding_for(ranges_[plan_.group[v.index]], o.bits, o.symmetric);
+    if (graph_.value(v).encoding == e) return;
+    graph_.set_input(o.node, o.operand, converted(v, e, o.node));
+  }
+
+  // A constant may have other grids elsewhere: then it is another constant with the same bytes.
+  void set_constant(NodeId node, size_t operand, const Encoding& e) {
+    const ValueId v = graph_.node(node).input(operand);
+    Value& value = graph_.value(v);
+    if (value.encoding == e) return;
+    if (!value.encoding && value.users.size() == 1) {
+      value.encoding = e;
+      return;
+    }
+    for (const ValueId other : copies_[v])
+      if (graph_.value(other).encoding == e) return graph_.set_input(node, operand, other);
+    const ValueId copy = graph_.add_constant(value.name, value.constant);
+    graph_.value(copy).encoding = e;
+    copies_[v].push_back(copy);
+    graph_.set_input(node, operand, copy);
+  }
+
+  ValueId converted(ValueId v, const Encoding& e, NodeId user) {
+    for (const ValueId other : converts_[v])
+      if (graph_.value(other).encoding == e) return other;
+    // Right after the value, so that all who read it may read this.
+    const Value& value = graph_.value(v);
+    NodeId before = value.kind == ValueKind::node ? graph_.next(value.producer) : graph_.first();
+    const uint32_t origin =
+        value.kind == ValueKind::node ? graph_.node(value.producer).origin : graph_.node(user).origin;
+    const Type type = value.type;
+    const NodeId id = graph_.add_node(Op::convert, "", {v}, {}, {type}, origin, before);
+    const ValueId out = graph_.node(id).output();
+    graph_.value(out).encoding = e;
+    graph_.value(out).name = cat(graph_.value(v).name, "_convert");
+    converts_[v].push_back(out);
+    ++report_.converts;
+    return out;
+  }
+
+  void weigh(const WeightGrid& w) {
+    const Node& node = graph_.node(w.node);
+    const Tensor* data = graph_.constant(node.input(w.operand));
+    if (!data) return;
+    Encoding e =
+        w.block > 0 ? block_encoding(*data, w.axis, w.block, w.bits) : weight_encoding(*data, w.axis, w.bits);
+    if (seen_ && w.operand == 1 && w.block == 0) make_room_for_bias(node, e);
+    set_constant(w.node, w.operand, e);
+    ++report_.weights;
+  }
+
+  // Of the right form; for a trial nobody looks through the weights.
+  static Encoding any_encoding(const Tensor& weight, const WeightGrid& w) {
+    Encoding e = encoding_for({-1, 1}, w.bits, /*symmetric=*/true);
+    e.axis = w.axis;
+    e.block = w.block;
+    if (w.axis < 0) return e;
+    const auto channels = static_cast<size_t>(weight.shape[static_cast<size_t>(w.axis)]);
+    const int64_t width = w.block > 0 ? weight.shape[w.axis == 0 ? 1 : 0] / w.block : 1;
+    e.scales.assign(channels * static_cast<size_t>(width), e.scales[0]);
+    e.zero_points.assign(channels, 0);
+    return e;
+  }
+
+  // 32 bits hold a bias on the grid of operand times weight, if the weight's steps are not too small for it.
+  void make_room_for_bias(const Node& node, Encoding& e) const {
+    const Tensor* bias = node.inputs.size() > 2 ? graph_.constant(node.input(2)) : nullptr;
+    const auto& x = graph_.value(node.input(0)).encoding;
+    if (!bias || !x) return;
+    const Tensor flat = to_contiguous(*bias);
+    for (int64_t i = 0; i < flat.count(); ++i) {
+      const double least = std::fabs(element_real(flat, i)) / (x->scales[0] * 2.0e9);
+      float& scale = e.scales[static_cast<size_t>(i) % e.scales.size()];
+      scale = std::max(scale, static_cast<float>(least));
+    }
+  }
+
+  Graph& graph_;
+  const QuantizePlan& plan_;
+  const Observations* seen_;
+  std::vector<Range> ranges_;
+  std::vector<Encoding> grids_;
+  std::map<ValueId, std::vector<ValueId>> copies_, converts_;
+  QuantizeReport report_;
+};
+
+}  // namespace
+
+Result<QuantizeReport> quantize(Graph& graph, const QuantizePlan& plan, const Observations& seen) {
+  return Quantizer(graph, plan, &seen).run();
+}
+
+Status quantize_for_trial(Graph& graph, const QuantizePlan& plan) {
+  SF_TRY(Quantizer(graph, plan, nullptr).run());
+  return {};
+}
+
+}  // namespace sixfold

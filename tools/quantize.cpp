@@ -1,0 +1,77 @@
+// Quantization as a step of compiling: the options' words, the device's answers, samples, encodings.
+#include <charconv>
+
+#include "sixfold/graph/precision.h"
+#include "sixfold/quantize/calibrate.h"
+#include "sixfold/quantize/plan.h"
+#include "tools/htp.h"
+
+namespace sixfold::tools {
+namespace {
+
+// --block-size NAME=1,32
+Result<std::map<std::string, std::vector<int64_t>>> block_sizes(const std::vector<std::string>& texts) {
+  std::map<std::string, std::vector<int64_t>> out;
+  for (const std::string& text : texts) {
+    const size_t equals = std::min(text.rfind('='), text.size());
+    std::vector<int64_t> sizes;
+    const char *at = text.data() + std::min(equals + 1, text.size()), *end = text.data() + text.size();
+    while (at < end) {
+      int64_t n = 0;
+      const auto [stop, error] = std::from_chars(at, end, n);
+      if (error != std::errc() || n < 1 || (stop != end && *stop != ',')) {
+        sizes.clear();
+        break;
+      }
+      sizes.push_back(n);
+      at = stop == end ? end : stop + 1;
+    }
+    if (equals == 0 || sizes.empty())
+      return invalid_argument("--block-size is '", text, "', expected NODE=1,32");
+    out[text.substr(0, equals)] = std::move(sizes);
+  }
+  return out;
+}
+
+// What the device refuses on a grid and takes in float. Ranges are not known yet: all are alike.
+Status find_float_nodes(const Graph& graph, QuantizeOptions& options, Device& device) {
+  SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
+  Graph trial = graph;
+  SF_TRY(quantize_for_trial(trial, plan));
+  for (const NodeId id : trial.order()) {
+    const Node& node = trial.node(id);
+    if (computes_in_float(node) || is_stored_weight(trial, node) || node.op == Op::convert) continue;
+    const Status fixed = ask(trial, node, device);
+    if (!fixed.ok() && ask(graph, graph.node(id), device).ok())
+      options.in_float[id.index] = reason_of(fixed.error());
+  }
+  return {};
+}
+
+}  // namespace
+
+Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device) {
+  Graph& graph = method.source->graph;
+  SF_ASSIGN(const Scheme scheme, scheme_of(choice.precision));
+  QuantizeOptions options{.scheme = scheme,
+                          .per_channel_conv = choice.per_channel_conv,
+                          .per_channel_linear = choice.per_channel_linear.value_or(true),
+                          .per_channel_embedding = choice.per_channel_embedding};
+  SF_ASSIGN(options.block_sizes, block_sizes(choice.block_sizes));
+  if (choice.calib.empty())
+    return invalid_argument("--precision ", choice.precision, " needs samples: --calib FILE");
+  EngineDevice asked(*device.backend);
+  SF_TRY(find_float_nodes(graph, options, asked));
+  for (const auto& [node, reason] : options.in_float)
+    method.notes.push_back(cat(graph.origin(graph.node({node})).name, " (", graph.node({node}).op,
+                               ") computes in float: ", reason));
+  SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
+  SF_ASSIGN(const auto samples, open_samples(choice.calib));
+  SF_ASSIGN(const Observations seen, calibrate(graph, *samples));
+  SF_ASSIGN(QuantizeReport report, quantize(graph, plan, seen));
+  method.converts = report.converts;
+  method.notes.insert(method.notes.end(), report.notes.begin(), report.notes.end());
+  return {};
+}
+
+}  // namespace sixfold::tools
