@@ -48,17 +48,25 @@ float largest_of(std::span<const float> row) {
   return m;
 }
 
-// What rounding to steps of this size costs.
+// What rounding to steps of this size costs. Errors that all have one sign add up in the layer's sums: their
+// mean counts besides their squares.
 double squared_error(std::span<const float> row, float scale, float low, float high) {
   const float inverse = 1 / scale;
-  float sum = 0;
-  double all = 0;
+  float squares = 0, sum = 0;
+  double all_squares = 0, all = 0;
   for (size_t i = 0; i < row.size(); ++i) {
     const float d = row[i] - scale * std::clamp(std::nearbyint(row[i] * inverse), low, high);
-    sum += d * d;
-    if (i % 1024 == 1023) all += sum, sum = 0;
+    squares += d * d;
+    sum += d;
+    if (i % 1024 == 1023) {
+      all_squares += squares;
+      all += sum;
+      squares = sum = 0;
+    }
   }
-  return all + sum;
+  all_squares += squares;
+  all += sum;
+  return all_squares + all * all / static_cast<double>(std::max<size_t>(row.size(), 1));
 }
 
 // Few steps: cutting off the largest weights costs less than large steps for all.
