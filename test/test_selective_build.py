@@ -1,7 +1,7 @@
 """A runtime with the kernels of one model alone (SIXFOLD_KERNELS_FROM), without oneDNN: its size, its results, what it refuses.
 
-test/pte/conv.pte is MobileNetV2 in small; SIXFOLD_MOBILENET names the .pte of a real one, which then counts too. Building takes minutes the first time (.work/selective keeps it),
-so it is done on request: SIXFOLD_SELECTIVE=1.
+test/pte/conv.pte is MobileNetV2 in small; SIXFOLD_MOBILENET names the .pte of a real one, which then counts too. Building takes
+minutes the first time (.work/selective keeps it), so it is done on request: SIXFOLD_SELECTIVE=1.
 """
 import os
 import pathlib
