@@ -17,7 +17,7 @@ help:
 	@echo "make demo     build, and classify the digits of demo/ on the CPU engine"
 	@echo "make test     build, and run every test"
 	@echo "make bench    time models side by side with ONNX Runtime"
-	@echo "make fuzz     fuzz the readers for $(FUZZ_SECONDS) s (FUZZ_SECONDS=n)"
+	@echo "make fuzz     fuzz readers and runtime, each for $(FUZZ_SECONDS) s (FUZZ_SECONDS=n)"
 	@echo "make asan     run the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make tsan     run the tests under ThreadSanitizer"
 	@echo "make aarch64  cross build for arm64 and run the tests under qemu"
@@ -38,9 +38,10 @@ build-%:
 # Every suite runs even when one before it failed, so that one run shows all there is to mend.
 test:
 	tools/install.sh test
-	$(MAKE) --no-print-directory build-release
+	$(MAKE) --no-print-directory build-release build-fuzz
 	failed=""; \
 	ctest --preset release || failed+=" release"; \
+	tools/fuzz.sh build/fuzz 25 || failed+=" fuzz"; \
 	$(PYTHON) -m pytest test || failed+=" pytest"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi
 
@@ -63,7 +64,7 @@ bench:
 fuzz:
 	tools/install.sh test
 	$(MAKE) --no-print-directory build-asan
-	tools/fuzz.sh $(FUZZ_SECONDS)
+	tools/fuzz.sh build/asan $(FUZZ_SECONDS)
 
 format:
 	clang-format -i $(SOURCES)

@@ -1,4 +1,4 @@
-#include "sixfold/engine/engine.h"
+#include "sixfold/execute/evaluate.h"
 #include "sixfold/rewrite/rules.h"
 
 namespace sixfold {

@@ -1,6 +1,6 @@
 #include "sixfold/rewrite/patch_builder.h"
 
-#include "sixfold/engine/engine.h"
+#include "sixfold/execute/evaluate.h"
 
 namespace sixfold {
 namespace {

@@ -154,4 +154,12 @@ Status Rewriter::rewrite_each(std::string_view prefix, const std::function<Match
   return verify(graph_);
 }
 
+Status Rewriter::finish(Status status, PipelineReport* report) const {
+  if (report) {
+    report->log.insert(report->log.end(), log_.begin(), log_.end());
+    report->unsupported = unsupported_;
+  }
+  return status;
+}
+
 }  // namespace sixfold

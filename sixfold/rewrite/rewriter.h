@@ -56,6 +56,8 @@ class Rewriter {
   Status rewrite_each(std::string_view prefix, const std::function<Match(const Node&)>& rule);
 
   const std::vector<Applied>& log() const { return log_; }
+  // The end of a pipeline: what was done is added to the report, if there is one.
+  Status finish(Status status, PipelineReport* report) const;
 
  private:
   bool allowed(std::string_view rule) const {
