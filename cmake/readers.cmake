@@ -4,7 +4,7 @@ file(GLOB READER_SOURCES CONFIGURE_DEPENDS sixfold/base/*.cpp sixfold/graph/*.cp
      sixfold/ops/*.cpp sixfold/ops/*/aten*.cpp sixfold/ops/*/compile*.cpp sixfold/ops/special/cpu_*.cpp
      sixfold/rewrite/*.cpp)  # functions of numbers fold while rules are applied
 list(FILTER READER_SOURCES EXCLUDE REGEX "_test\\.cpp$|/ops/(cost|legalize)\\.cpp$|/rewrite/(encodings|htp|legal.*|merge)\\.cpp$")
-list(FILTER READER_SOURCES EXCLUDE REGEX "/pte/(write.*|etdump|json|lifetimes)\\.cpp$")
+list(FILTER READER_SOURCES EXCLUDE REGEX "/pte/(write.*|etdump|lifetimes)\\.cpp$")
 add_library(sixfold_readers STATIC ${READER_SOURCES} ${SCHEMA_HEADERS} fuzz/no_kernels.cpp)
 target_include_directories(sixfold_readers SYSTEM PUBLIC ${GENERATED})
 target_compile_options(sixfold_readers PRIVATE -fno-exceptions -fno-rtti)  # as the runtime is built, and quicker
