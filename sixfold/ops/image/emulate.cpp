@@ -172,8 +172,10 @@ struct Resize {
   }
 };
 
+// Of images [N, H, W, C] and volumes [N, D, H, W, C]; a place is (x, y) or (x, y, z): the last axis first.
 struct GridSample {
-  int64_t batch, in_height, in_width, height, width, channels;
+  std::vector<int64_t> extents;  // of the input's two or three axes
+  int64_t batch, places, channels;
   bool align, nearest;
   uint32_t padding;  // 0 zeros, 1 border, 2 reflection
   Codec x, grid, y;
@@ -193,30 +195,50 @@ struct GridSample {
     }
     return padding == 0 ? v : std::clamp(v, 0.0, n - 1);
   }
-  template <typename T>
-  double at(const T* image, double r, double c, int64_t k) const {
-    if (!(r >= 0 && c >= 0 && r < static_cast<double>(in_height) && c < static_cast<double>(in_width)))
-      return 0;
-    return x.decode(image[(static_cast<int64_t>(r) * in_width + static_cast<int64_t>(c)) * channels + k]);
+
+  // Element offsets of the corners around a place, and how much of each.
+  struct Corners {
+    int64_t at[8];
+    double weights[8];
+    size_t count = 0;
+  };
+  Corners corners(std::span<const double> where) const {
+    Corners out;
+    const size_t axes = extents.size();
+    for (size_t corner = 0; corner < (nearest ? 1u : 1u << axes); ++corner) {
+      int64_t at = 0;
+      double weight = 1;
+      bool inside = true;
+      for (size_t a = 0; a < axes; ++a) {
+        const double v = placed(unnormalized(where[axes - 1 - a], extents[a]), extents[a]);
+        const double low = std::floor(v), high = static_cast<double>(corner >> a & 1);
+        const double i = nearest ? std::nearbyint(v) : low + high;
+        weight *= nearest ? 1 : high > 0 ? v - low : 1 - (v - low);
+        inside = inside && i >= 0 && i < static_cast<double>(extents[a]);  // NaN is outside
+        at = at * extents[a] + (inside ? static_cast<int64_t>(i) : 0);
+      }
+      if (!inside) continue;
+      out.at[out.count] = at * channels;
+      out.weights[out.count++] = weight;
+    }
+    return out;
   }
   void run(const Run& run) const {
+    int64_t volume = channels;
+    for (const int64_t e : extents) volume *= e;
     with_type(x.dtype, [&](auto t) {
       using T = decltype(t);
-      run.pool.for_ranges(batch * height * width, 256, [&](int64_t begin, int64_t end) {
+      run.pool.for_ranges(batch * places, 256, [&](int64_t begin, int64_t end) {
         for (int64_t o = begin; o < end; ++o) {
-          double where[2];
-          grid.read(run.ins[1], o * 2, 1, where);
-          const double c = placed(unnormalized(where[0], in_width), in_width);
-          const double r = placed(unnormalized(where[1], in_height), in_height);
-          const T* image = run.in<T>(0) + o / (height * width) * in_height * in_width * channels;
-          T* out = run.out<T>() + o * channels;
-          const double r0 = std::floor(r), c0 = std::floor(c), fr = r - r0, fc = c - c0;
+          double where[3];
+          const std::span<double> place(where, extents.size());
+          grid.read(run.ins[1], o * static_cast<int64_t>(place.size()), 1, place);
+          const Corners c = corners(place);
+          const T* image = run.in<T>(0) + o / places * volume;
           for (int64_t k = 0; k < channels; ++k) {
-            out[k] = y.encode<T>(nearest ? at(image, std::nearbyint(r), std::nearbyint(c), k)
-                                         : at(image, r0, c0, k) * (1 - fr) * (1 - fc) +
-                                               at(image, r0, c0 + 1, k) * (1 - fr) * fc +
-                                               at(image, r0 + 1, c0, k) * fr * (1 - fc) +
-                                               at(image, r0 + 1, c0 + 1, k) * fr * fc);
+            double sum = 0;
+            for (size_t i = 0; i < c.count; ++i) sum += c.weights[i] * x.decode(image[c.at[i] + k]);
+            run.out<T>()[o * channels + k] = y.encode<T>(sum);
           }
         }
       });
@@ -253,9 +275,11 @@ Status check_grid_sample(const OpView& op, const DeviceModel&) {
   const TensorDef &x = op.in(0), &g = op.in(1), &y = op.out();
   if (x.dtype != y.dtype)
     return unsupported("in[0] is ", qnn::to_text(x.dtype), ", out[0] ", qnn::to_text(y.dtype));
-  const bool fits = x.rank() == 4 && g.rank() == 4 && y.rank() == 4 && g.dims[0] == x.dims[0] &&
-                    g.dims[3] == 2 && y.dims[0] == x.dims[0] && y.dims[1] == g.dims[1] &&
-                    y.dims[2] == g.dims[2] && y.dims[3] == x.dims[3] && x.count() > 0;
+  const size_t rank = x.rank();
+  bool fits = (rank == 4 || rank == 5) && g.rank() == rank && y.rank() == rank && x.count() > 0;
+  fits = fits && g.dims[0] == x.dims[0] && y.dims[0] == x.dims[0] && g.dims.back() == rank - 2 &&
+         y.dims.back() == x.dims.back();
+  for (size_t d = 1; fits && d + 1 < rank; ++d) fits = y.dims[d] == g.dims[d];
   if (!fits) return unsupported("in[0] has dims ", x.dims, ", in[1] ", g.dims, ", out[0] ", y.dims);
   if (op.u32("mode", 0) > 1 || op.u32("padding_mode", 0) > 2)
     return unsupported("mode is ", op.u32("mode", 0), ", padding_mode ", op.u32("padding_mode", 0));
@@ -265,9 +289,17 @@ Status check_grid_sample(const OpView& op, const DeviceModel&) {
 Result<Step> prepare_grid_sample(const OpView& op, Prepare& prepare) {
   prepare.use_constants();
   const TensorDef &x = op.in(0), &y = op.out();
-  return prepare.step(GridSample{x.dims[0], x.dims[1], x.dims[2], y.dims[1], y.dims[2], x.dims[3],
-                                 op.boolean("align_corners", false), op.u32("mode", 0) == 1,
-                                 op.u32("padding_mode", 0), Codec::of(x), Codec::of(op.in(1)), Codec::of(y)});
+  GridSample step{.extents = {x.dims.begin() + 1, x.dims.end() - 1},
+                  .batch = x.dims[0],
+                  .places = y.count() / x.dims[0] / x.dims.back(),
+                  .channels = x.dims.back(),
+                  .align = op.boolean("align_corners", false),
+                  .nearest = op.u32("mode", 0) == 1,
+                  .padding = op.u32("padding_mode", 0),
+                  .x = Codec::of(x),
+                  .grid = Codec::of(op.in(1)),
+                  .y = Codec::of(y)};
+  return prepare.step(std::move(step));
 }
 
 }  // namespace sixfold::emulator
