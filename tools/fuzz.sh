@@ -17,7 +17,7 @@ for target in "${targets[@]}"; do
   name=${target##*/fuzz_}
   corpus=.work/fuzz/$name
   mkdir -p "$corpus"
-  options=(-max_total_time="$seconds" -max_len=131072 -timeout=10 -rss_limit_mb=2048
+  options=(-max_total_time="$seconds" -max_len=131072 -timeout=25 -rss_limit_mb=2048
     -artifact_prefix=".work/fuzz/$name-" -print_final_stats=1)
   [ ! -f "fuzz/$name.dict" ] || options+=(-dict="fuzz/$name.dict")
   seeds=()
