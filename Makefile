@@ -14,7 +14,7 @@ export CTEST_PARALLEL_LEVEL := $(JOBS)
 .PHONY: help demo test bench fuzz asan tsan aarch64 format tidy clean
 
 help:
-	@echo "make demo     build, and classify the digits of demo/ on the CPU engine"
+	@echo "make demo     build, and classify the digits of demo/: in float on the CPU, quantized on the emulated NPU"
 	@echo "make test     build, and run every test"
 	@echo "make bench    time models side by side with ONNX Runtime"
 	@echo "make fuzz     fuzz readers and runtime, each for $(FUZZ_SECONDS) s (FUZZ_SECONDS=n)"
@@ -30,6 +30,9 @@ demo:
 	cmake --preset release
 	cmake --build --preset release --target sixfold
 	build/release/sixfold run demo/digits.pt2 --engine cpu --npz demo/digits_test.npz --labels labels
+	mkdir -p .work
+	build/release/sixfold compile demo/digits.pt2 --backend htp --soc SM8650 --engine emulator --precision 8a8w --calib demo/digits_calib.npz -o .work/digits.pte
+	build/release/sixfold run .work/digits.pte --engine emulator --npz demo/digits_test.npz --labels labels
 
 build-%:
 	cmake --preset $*

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Train the digits classifier that `make demo` runs, and write demo/digits.pt2 and demo/digits_test.npz.
+"""Train the digits classifier that `make demo` runs, and write demo/digits.pt2, its test set
+and the digits that it is quantized by.
 
     python demo/train_digits.py
 
@@ -17,6 +18,7 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 
 HERE = pathlib.Path(__file__).resolve().parent
+CALIBRATION = 64  # training digits by which the quantizer chooses ranges
 
 
 def conv_bn_relu(inputs, outputs, kernel, groups=1):
@@ -92,7 +94,8 @@ def main():
     shorten_paths(program)
     torch.export.save(program, HERE / "digits.pt2")
     np.savez(HERE / "digits_test.npz", in0=test_images[:, None], labels=test_labels)
-    for name in ("digits.pt2", "digits_test.npz"):
+    np.savez(HERE / "digits_calib.npz", in0=train_images[:CALIBRATION, None])
+    for name in ("digits.pt2", "digits_test.npz", "digits_calib.npz"):
         print(f"demo/{name}: {(HERE / name).stat().st_size} bytes")
 
 
