@@ -47,6 +47,8 @@ struct HtpChoice {
   std::vector<std::string> skip_nodes, skip_ops;
   int optimization = 3, hvx_threads = 0, vtcm_mb = 0;  // 0: the SoC's own
   bool single_heads = false;
+  bool apply_fixes = false;
+  std::string cache;  // folder of contexts that were compiled before
   bool per_channel_conv = true, per_channel_embedding = false;
   std::optional<bool> per_channel_linear;  // by precision, if nothing is said
   std::vector<std::string> block_sizes;    // NODE=1,32
@@ -68,10 +70,20 @@ struct CompileOptions {
   uint64_t alignment = 64, segment_alignment = 128, constant_alignment = 16;
   bool page_align = false, plan_inputs = true, plan_outputs = true, in_place = true, json = false;
   bool fold_batch_norm = false;     // for the CPU; the NPU's graphs always do
+  bool fail_on_fallback = false;
   std::vector<std::string> bounds;  // SYMBOL=N
   std::vector<std::string> disabled;
 };
 Status compile_command(const CompileOptions& options);
+
+// sixfold audit
+struct AuditOptions {
+  std::string model;
+  HtpChoice htp;
+  std::vector<std::string> bounds;  // SYMBOL=N
+  bool json = false, fail_on_fallback = false;
+};
+Status audit_command(const AuditOptions& options);
 
 // sixfold doctor
 struct DoctorOptions {

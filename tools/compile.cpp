@@ -2,7 +2,6 @@
 #include <sys/resource.h>
 
 #include <bit>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -13,13 +12,13 @@
 #include "sixfold/pte/verify.h"
 #include "sixfold/pte/write.h"
 #include "sixfold/rewrite/pipeline.h"
+#include "tools/audit.h"
+#include "tools/bounds.h"
 #include "tools/command.h"
 #include "tools/htp.h"
 
 namespace sixfold::tools {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // A method that is compiled, and what it was before.
 struct Compiled {
@@ -29,42 +28,6 @@ struct Compiled {
   Json cpu_nodes = Json::array();
   HtpMethod htp;
 };
-
-Result<Bindings> parse_bounds(const std::vector<std::string>& texts) {
-  Bindings out;
-  for (const std::string& text : texts) {
-    const size_t equals = std::min(text.find('='), text.size());
-    int64_t n = 0;
-    const char* begin = text.data() + std::min(equals + 1, text.size());
-    const char* end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(begin, end, n);
-    if (equals == 0 || error != std::errc() || stop != end || n < 1)
-      return invalid_argument("--bound is '", text, "', expected SYMBOL=N with N at least 1");
-    out[text.substr(0, equals)] = n;
-  }
-  return out;
-}
-
-Status apply_bounds(Graph& graph, const Bindings& bounds) {
-  for (const auto& [name, most] : bounds) {
-    const auto it = graph.symbols.find(name);
-    if (it == graph.symbols.end()) {
-      std::string known;
-      for (const auto& [symbol, range] : graph.symbols) known += cat(known.empty() ? "" : ", ", symbol);
-      return invalid_argument("--bound names ", name, ", the model's symbols are ",
-                              known.empty() ? "none" : known);
-    }
-    SymbolRange& range = it->second;
-    if (most < range.min.value_or(0))
-      return invalid_argument("--bound ", name, "=", most, " is below the symbol's least value, ",
-                              *range.min);
-    if (range.max && most > *range.max)
-      return invalid_argument("--bound ", name, "=", most, " is above what the model was exported for, ",
-                              *range.max);
-    range.max = most;
-  }
-  return {};
-}
 
 Result<Compiled> compile_method(const std::string& name, const std::string& path,
                                 const CompileOptions& options, const Bindings& bounds) {
@@ -80,6 +43,17 @@ Result<Compiled> compile_method(const std::string& name, const std::string& path
   out.source.output_structure = info.output_structure;
   out.imported = graph.node_count();
   SF_TRY(apply_bounds(graph, bounds));
+  if (options.backend == "htp") {
+    // The NPU needs numbers: a bound is the size itself.
+    Bindings sizes = bounds;
+    if (options.htp.apply_fixes && sizes.size() < graph.symbols.size())
+      if (const auto chosen = choose_static_sizes(graph)) sizes.insert(chosen->begin(), chosen->end());
+    specialize(graph, sizes);
+    for (const auto& [symbol, n] : sizes) {
+      graph.symbols.erase(symbol);
+      out.htp.notes.push_back(cat("the size ", symbol, " is ", n, ", no other"));
+    }
+  }
   RewriteOptions rewrite;
   rewrite.disabled.insert(options.disabled.begin(), options.disabled.end());
   // Numbers as eager torch's: a norm after its convolution rounds where torch rounds.
@@ -115,13 +89,25 @@ void keep_on_cpu(Compiled& c) {
 
 Status give_to_npu(std::vector<Compiled>& compiled, const CompileOptions& options, HtpReport* report) {
   std::vector<HtpMethod> methods;
-  for (Compiled& c : compiled) methods.push_back({.source = &c.source});
+  for (Compiled& c : compiled) methods.push_back({.source = &c.source, .notes = c.htp.notes});
   SF_TRY(compile_for_htp(methods, options.htp, report));
   for (size_t i = 0; i < compiled.size(); ++i) {
     compiled[i].cpu_nodes = methods[i].cpu_nodes;
     compiled[i].htp = std::move(methods[i]);
   }
   return {};
+}
+
+Status refuse_fallbacks(const std::vector<Compiled>& compiled) {
+  std::string names;
+  size_t count = 0;
+  for (const Compiled& c : compiled)
+    for (const Json& node : c.cpu_nodes) {
+      names += cat(count++ ? ", " : "", node["node"].get<std::string>(), " (",
+                   node["reason"].get<std::string>(), ")");
+    }
+  if (count == 0) return {};
+  return unsupported(counted(count, "node"), " would run on the CPU: ", names);
 }
 
 // NAME=FILE, or a file whose method is "forward".
@@ -199,6 +185,8 @@ Json describe(const std::vector<Compiled>& compiled, const Package& package, con
           {"engine", htp.engine},
           {"soc", htp.soc},
           {"cpu_nodes", cpu_nodes},
+          {"cache", {{"hits", htp.cache_hits}, {"misses", htp.cache_misses}}},
+          {"notes", htp.notes},
           {"methods", methods},
           {"file_bytes", file_bytes},
           {"cpu_s", seconds(used.ru_utime) + seconds(used.ru_stime)},
@@ -207,17 +195,15 @@ Json describe(const std::vector<Compiled>& compiled, const Package& package, con
 }
 
 // Never silent: what the NPU does not run, and why.
-void print_fallbacks(const Json& report) {
-  const Json& nodes = report["cpu_nodes"];
+void print_fallbacks(const std::vector<Compiled>& compiled, const Json& report) {
+  const size_t left = report["cpu_nodes"].size();
   print_line(cat("on the NPU (", report["soc"].get<std::string>(), ", ", report["engine"].get<std::string>(),
-                 "): all but ", nodes.size(), " nodes"));
-  for (const Json& n : nodes)
-    print_line(cat("  on the CPU  ", n["node"].get<std::string>(), " (", n["op"].get<std::string>(),
-                   "): ", n["reason"].get<std::string>(),
-                   n.value("source", "").empty() ? "" : cat(", at ", n["source"].get<std::string>())));
+                 "): ", left == 0 ? std::string("all nodes") : cat("all but ", counted(left, "node"))));
+  for (const Compiled& c : compiled)
+    for (const std::string& line : c.htp.cpu_lines) print_line(line);
 }
 
-void print(const Json& report, const std::string& path) {
+void print(const std::vector<Compiled>& compiled, const Json& report, const std::string& path) {
   for (const Json& m : report["methods"]) {
     print_line(cat("method ", m["name"].get<std::string>(), " of ", m["model"].get<std::string>()));
     print_line(cat("  nodes      ", m["imported_nodes"].dump(), " imported, ", m["canonical_nodes"].dump(),
@@ -237,9 +223,10 @@ void print(const Json& report, const std::string& path) {
   }
   for (const Json& m : report["methods"])
     for (const Json& note : m["notes"]) print_line(cat("note: ", note.get<std::string>()));
-  if (!report["soc"].get<std::string>().empty()) print_fallbacks(report);
+  for (const Json& note : report["notes"]) print_line(cat("note: ", note.get<std::string>()));
+  if (!report["soc"].get<std::string>().empty()) print_fallbacks(compiled, report);
   print_line(cat("wrote ", path, ", ", report["file_bytes"].dump(), " bytes, ",
-                 report["delegates"] == 0 ? "no" : report["delegates"].dump(), " delegates"));
+                 counted(report["delegates"].get<size_t>(), "delegate")));
 }
 
 }  // namespace
@@ -254,6 +241,7 @@ Status compile_command(const CompileOptions& options) {
   SF_ASSIGN(std::vector<Compiled> compiled, compile_all(options));
   HtpReport htp_report;
   if (htp) SF_TRY(give_to_npu(compiled, options, &htp_report));
+  if (htp && options.fail_on_fallback) SF_TRY(refuse_fallbacks(compiled));
   for (Compiled& c : compiled) {
     if (!htp) keep_on_cpu(c);
     if (Status s = legalize_method(c, options); !s.ok())
@@ -288,7 +276,7 @@ Status compile_command(const CompileOptions& options) {
   if (options.json)
     print_line(report.dump());
   else
-    print(report, options.output);
+    print(compiled, report, options.output);
   return {};
 }
 

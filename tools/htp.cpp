@@ -11,36 +11,54 @@
 #include "sixfold/quantize/scheme.h"
 #include "sixfold/quantize/weights.h"
 #include "sixfold/rewrite/prepare.h"
+#include "tools/audit.h"
+#include "tools/contexts.h"
 #include "tools/soc_file.h"
 
 namespace sixfold::tools {
 namespace {
 
-// A model that returns its inputs computes nothing; the copy is what is asked of the NPU.
-void copy_outputs(Graph& graph) {
-  for (Leaf& leaf : graph.outputs) {
-    if (!leaf.value.valid() || graph.value(leaf.value).kind != ValueKind::input) continue;
-    const Type type = graph.type(leaf.value);
-    const NodeId id = graph.add_node(Op::reshape, "", {leaf.value}, {{"shape", type.dims}}, {type}, 0);
-    leaf.value = graph.node(id).output();
-    graph.value(leaf.value).name = "copy";
+void explain(HtpMethod& method, const PlannedMethod& planned, Device& device) {
+  method.islands = planned.plan.parts.islands.size();
+  method.device_nodes = 0;
+  for (const auto& island : planned.plan.parts.islands) method.device_nodes += island.size();
+  method.cpu_nodes = Json::array();
+  method.cpu_lines.clear();
+  for (const AuditedNode& a : audit_nodes(planned.canonical, planned.plan, device, planned.options)) {
+    method.cpu_nodes.push_back(to_json(a, method.islands));
+    for (std::string& line : to_lines(a, method.islands)) method.cpu_lines.push_back(std::move(line));
   }
 }
 
-void explain(HtpMethod& method, const Graph& graph, const Partition& partition) {
-  for (const Fallback& f : partition.fallbacks) {
-    const Node& node = graph.node(f.node);
-    const Origin& origin = graph.origin(node);
-    method.cpu_nodes.push_back({{"node", origin.name},
-                                {"op", origin.target},
-                                {"canonical", to_text(node.op)},
-                                {"reason", f.reason},
-                                {"source", origin.source},
-                                {"module", origin.module_path}});
+Result<std::vector<std::byte>> build(const Graph& island, const Forms& forms, const std::string& name,
+                                     const qnn::Backend& backend, const qnn::ContextOptions& options) {
+  SF_ASSIGN(const qnn::GraphSpec spec, lower_island(island, forms, name));
+  SF_ASSIGN(const qnn::Context context, qnn::Context::build(backend, {&spec, 1}, options));
+  return context.binary();
+}
+
+// Which nodes of an island keep it from being prepared: by halves, since the library's words name none.
+void find_culprits(const Graph& graph, std::span<const NodeId> nodes, const qnn::Backend& backend,
+                   const qnn::ContextOptions& options, std::map<NodeId, std::string>& denied) {
+  const Extract part = extract(graph, {nodes.begin(), nodes.end()});
+  const auto built = build(part.graph, choose_forms(part.graph), "part", backend, options);
+  if (built.ok()) return;
+  if (nodes.size() == 1) {
+    std::string why = built.error().message();
+    why = why.substr(0, why.find(" (while "));
+    denied[nodes[0]] = cat("the device accepts it and cannot prepare it [htp.prepare.1]: ", why);
+    return;
   }
+  find_culprits(graph, nodes.first(nodes.size() / 2), backend, options, denied);
+  find_culprits(graph, nodes.subspan(nodes.size() / 2), backend, options, denied);
 }
 
 }  // namespace
+
+Status EngineDevice::prepare(const qnn::GraphSpec& graph) {
+  SF_TRY(qnn::Context::build(backend_, {&graph, 1}));
+  return {};
+}
 
 Result<HtpTargetDevice> open_device(const HtpChoice& choice) {
   if (choice.engine != "qnn" && choice.engine != "emulator")
@@ -62,93 +80,196 @@ Result<HtpTargetDevice> open_device(const HtpChoice& choice) {
   return out;
 }
 
-Result<Partition> plan_for_htp(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device) {
-  Graph& graph = method.source->graph;
-  SF_ASSIGN(const Scheme scheme, scheme_of(choice.precision));
-  if (scheme.computes_in_float() && scheme.weight_bits > 0)
-    method.notes =
-        quantize_weights(graph, {choice.per_channel_conv, choice.per_channel_linear.value_or(false)});
-  const bool quantizes = !scheme.computes_in_float();
-  SF_TRY(prepare_for_htp(graph,
-                         {.arch = device.arch, .single_heads = choice.single_heads, .quantizes = quantizes}));
-  if (quantizes) SF_TRY(quantize_method(method, choice, device));
-  if (graph.node_count() == 0) copy_outputs(graph);
-  PartitionOptions options;
-  options.skip_nodes.insert(choice.skip_nodes.begin(), choice.skip_nodes.end());
-  options.skip_ops.insert(choice.skip_ops.begin(), choice.skip_ops.end());
+namespace {
+
+// With grids: the prepared graph is calibrated before the device is asked.
+Status plan_quantized(PlannedMethod& planned, HtpMethod& method, const HtpChoice& choice,
+                      HtpTargetDevice& device) {
+  Plan& plan = planned.plan;
+  method.source->graph = planned.canonical;
+  PipelineReport report;
+  SF_TRY(prepare_for_htp(method.source->graph, planned.options.target, {}, &report));
+  SF_TRY(quantize_method(method, choice, device));
+  plan.graph = std::move(method.source->graph);
+  if (plan.graph.node_count() == 0) copy_outputs(plan.graph);
+  plan.asked = planned.options.partition;
+  plan.asked.refused.insert(report.refused.begin(), report.refused.end());
   EngineDevice asked(*device.backend);
-  SF_ASSIGN(Partition parts, partition(graph, asked, options));
-  explain(method, graph, parts);
-  method.islands = parts.islands.size();
-  for (const auto& island : parts.islands) method.device_nodes += island.size();
-  return parts;
+  SF_ASSIGN(plan.parts, partition(plan.graph, asked, plan.asked));
+  return {};
 }
 
-Status compile_for_htp(std::vector<HtpMethod>& methods, const HtpChoice& choice, HtpReport* report) {
-  SF_ASSIGN(HtpTargetDevice device, open_device(choice));
+}  // namespace
+
+Result<PlannedMethod> plan_for_htp(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device) {
+  PlannedMethod out{std::move(method.source->graph), {}, {}};
+  SF_ASSIGN(const Scheme scheme, scheme_of(choice.precision));
+  if (scheme.computes_in_float() && scheme.weight_bits > 0)
+    for (std::string& note : quantize_weights(
+             out.canonical, {choice.per_channel_conv, choice.per_channel_linear.value_or(false)}))
+      method.notes.push_back(std::move(note));
+  const bool quantizes = !scheme.computes_in_float();
+  out.options.target = {.arch = device.arch, .single_heads = choice.single_heads, .quantizes = quantizes};
+  out.options.partition.skip_nodes.insert(choice.skip_nodes.begin(), choice.skip_nodes.end());
+  out.options.partition.skip_ops.insert(choice.skip_ops.begin(), choice.skip_ops.end());
+  EngineDevice asked(*device.backend);
+  // Fixes are for what the device has in no precision: they are looked for in float.
+  if (!quantizes || choice.apply_fixes) {
+    SF_ASSIGN(out.plan, plan_graph(out.canonical, asked, out.options));
+  }
+  if (choice.apply_fixes && !out.plan.parts.fallbacks.empty()) {
+    SF_TRY(apply_offered(out.canonical, audit_nodes(out.canonical, out.plan, asked, out.options),
+                         out.options.target, &method.notes));
+    if (!quantizes) {
+      SF_ASSIGN(out.plan, plan_graph(out.canonical, asked, out.options));
+    }
+  }
+  if (quantizes) SF_TRY(plan_quantized(out, method, choice, device));
+  return out;
+}
+
+namespace {
+
+struct Compiling {
+  std::vector<HtpMethod>& methods;
+  std::vector<PlannedMethod>& planned;
+  HtpTargetDevice& device;
+  pte::QnnOptions options;
+  qnn::ContextOptions context;
+};
+
+Result<DelegateSource> make_delegate(Compiling& c, std::span<const qnn::GraphSpec> specs,
+                                     ContextCache& cache) {
+  SF_ASSIGN(const std::vector<std::byte> binary, cache.binary(*c.device.backend, specs, c.context));
+  DelegateSource delegate;
+  delegate.id = pte::kQnnBackend;
+  const auto header = qnn::wrapper_of(binary);
+  std::vector<std::byte> blob(header.begin(), header.end());
+  blob.insert(blob.end(), binary.begin(), binary.end());
+  delegate.blob = std::make_shared<const std::vector<std::byte>>(std::move(blob));
+  delegate.specs.emplace_back(pte::kQnnSpecKey, pte::write_qnn_options(c.options));
+  return delegate;
+}
+
+Status compile_islands(Compiling& c, ContextCache& cache) {
   std::vector<Cut> cuts;
   size_t most = 0;
-  for (HtpMethod& method : methods) {
-    SF_ASSIGN(const Partition parts, plan_for_htp(method, choice, device));
-    SF_ASSIGN(Cut pieces, cut(method.source->graph, parts));
-    most = std::max(most, method.islands);
+  for (size_t m = 0; m < c.methods.size(); ++m) {
+    c.methods[m].islands = c.planned[m].plan.parts.islands.size();
+    c.methods[m].transposes = c.methods[m].qnn_ops = 0;
+    c.methods[m].source->delegates.clear();
+    SF_ASSIGN(Cut pieces, cut(c.planned[m].plan.graph, c.planned[m].plan.parts));
+    most = std::max(most, c.methods[m].islands);
     cuts.push_back(std::move(pieces));
   }
   // Island i of every method goes into one context, which keeps equal weights once; ExecuTorch wants the same
   // number of them in each method for that, so otherwise each method has contexts of its own.
   const bool together =
-      std::all_of(methods.begin(), methods.end(), [&](const HtpMethod& m) { return m.islands == most; });
-  const pte::QnnOptions options{.soc = static_cast<int32_t>(device.soc),
-                                .arch = device.arch,
-                                .vtcm_mb = device.vtcm_mb,
-                                .fp16 = choice.precision.starts_with("fp16"),
-                                .weight_sharing = methods.size() > 1,
-                                .single_heads = choice.single_heads};
-  const qnn::ContextOptions context_options{
-      .graph = {.fp16 = choice.precision.starts_with("fp16"),
-                .vtcm_mb = choice.vtcm_mb ? static_cast<uint32_t>(choice.vtcm_mb) : device.vtcm_mb,
-                .optimization_level = static_cast<uint32_t>(choice.optimization),
-                .hvx_threads = static_cast<uint32_t>(choice.hvx_threads)},
-      .weight_sharing = methods.size() > 1};
-  const auto compile_one = [&](std::span<const qnn::GraphSpec> specs) -> Result<DelegateSource> {
-    SF_ASSIGN(const qnn::Context context, qnn::Context::build(*device.backend, specs, context_options));
-    SF_ASSIGN(const std::vector<std::byte> binary, context.binary());
-    DelegateSource delegate;
-    delegate.id = pte::kQnnBackend;
-    const auto header = qnn::wrapper_of(binary);
-    std::vector<std::byte> blob(header.begin(), header.end());
-    blob.insert(blob.end(), binary.begin(), binary.end());
-    delegate.blob = std::make_shared<const std::vector<std::byte>>(std::move(blob));
-    delegate.specs.emplace_back(pte::kQnnSpecKey, pte::write_qnn_options(options));
-    return delegate;
-  };
+      std::all_of(c.methods.begin(), c.methods.end(), [&](const HtpMethod& m) { return m.islands == most; });
   for (size_t i = 0; i < most; ++i) {
     std::vector<qnn::GraphSpec> specs;
-    for (size_t m = 0; m < methods.size(); ++m) {
+    for (size_t m = 0; m < c.methods.size(); ++m) {
       if (i >= cuts[m].islands.size()) continue;
       const Graph& island = cuts[m].islands[i].graph;
       const Forms forms = choose_forms(island);
-      SF_ASSIGN(qnn::GraphSpec spec, lower_island(island, forms, methods[m].source->name));
-      methods[m].qnn_ops += spec.ops.size();
-      methods[m].transposes +=
+      SF_ASSIGN(qnn::GraphSpec spec, lower_island(island, forms, c.methods[m].source->name));
+      c.methods[m].qnn_ops += spec.ops.size();
+      c.methods[m].transposes +=
           static_cast<size_t>(std::count_if(spec.ops.begin(), spec.ops.end(), [](const auto& op) {
             return op.type == std::string_view("Transpose");
           }));
       if (!together) {
-        SF_ASSIGN(DelegateSource delegate, compile_one({&spec, 1}));
-        methods[m].source->delegates.push_back(std::move(delegate));
+        SF_ASSIGN(DelegateSource delegate, make_delegate(c, {&spec, 1}, cache));
+        c.methods[m].source->delegates.push_back(std::move(delegate));
       } else {
         specs.push_back(std::move(spec));
       }
     }
     if (!together) continue;
-    SF_ASSIGN(const DelegateSource shared, compile_one(specs));
-    for (HtpMethod& method : methods) method.source->delegates.push_back(shared);
+    SF_ASSIGN(const DelegateSource shared, make_delegate(c, specs, cache));
+    for (HtpMethod& method : c.methods) method.source->delegates.push_back(shared);
   }
-  for (size_t m = 0; m < methods.size(); ++m) methods[m].source->graph = std::move(cuts[m].host);
+  for (size_t m = 0; m < c.methods.size(); ++m) c.methods[m].source->graph = std::move(cuts[m].host);
+  return {};
+}
+
+// After a failure: whether nodes were found to keep on the CPU, so that it is worth another try.
+Result<bool> deny_culprits(Compiling& c) {
+  bool any = false;
+  for (PlannedMethod& p : c.planned) {
+    std::map<NodeId, std::string> denied;
+    for (const auto& island : p.plan.parts.islands)
+      find_culprits(p.plan.graph, island, *c.device.backend, c.context, denied);
+    if (denied.empty()) continue;
+    any = true;
+    p.plan.asked.denied.merge(denied);
+    EngineDevice asked(*c.device.backend);
+    SF_ASSIGN(p.plan.parts, partition(p.plan.graph, asked, p.plan.asked));
+  }
+  return any;
+}
+
+}  // namespace
+
+Status try_preparing(PlannedMethod& planned, const HtpChoice& choice, HtpTargetDevice& device) {
+  const qnn::ContextOptions options{
+      .graph = {.fp16 = choice.precision.starts_with("fp16"),
+                .vtcm_mb = choice.vtcm_mb ? static_cast<uint32_t>(choice.vtcm_mb) : device.vtcm_mb}};
+  EngineDevice asked(*device.backend);
+  constexpr int kTries = 4;
+  for (int i = 0; i < kTries; ++i) {
+    std::map<NodeId, std::string> denied;
+    for (const auto& island : planned.plan.parts.islands)
+      find_culprits(planned.plan.graph, island, *device.backend, options, denied);
+    if (denied.empty()) return {};
+    planned.plan.asked.denied.merge(denied);
+    SF_ASSIGN(planned.plan.parts, partition(planned.plan.graph, asked, planned.plan.asked));
+  }
+  return {};
+}
+
+Status compile_for_htp(std::vector<HtpMethod>& methods, const HtpChoice& choice, HtpReport* report) {
+  std::vector<const Graph*> graphs;
+  for (const HtpMethod& method : methods) graphs.push_back(&method.source->graph);
+  SF_TRY(check_skips(graphs, choice));
+  SF_ASSIGN(HtpTargetDevice device, open_device(choice));
+  std::vector<PlannedMethod> planned;
+  for (HtpMethod& method : methods) {
+    SF_ASSIGN(PlannedMethod p, plan_for_htp(method, choice, device));
+    planned.push_back(std::move(p));
+  }
+  Compiling c{.methods = methods,
+              .planned = planned,
+              .device = device,
+              .options = {.soc = static_cast<int32_t>(device.soc),
+                          .arch = device.arch,
+                          .vtcm_mb = device.vtcm_mb,
+                          .fp16 = choice.precision.starts_with("fp16"),
+                          .weight_sharing = methods.size() > 1,
+                          .single_heads = choice.single_heads},
+              .context = {.graph = {.fp16 = choice.precision.starts_with("fp16"),
+                                    .vtcm_mb = choice.vtcm_mb ? static_cast<uint32_t>(choice.vtcm_mb)
+                                                              : device.vtcm_mb,
+                                    .optimization_level = static_cast<uint32_t>(choice.optimization),
+                                    .hvx_threads = static_cast<uint32_t>(choice.hvx_threads)},
+                          .weight_sharing = methods.size() > 1}};
+  ContextCache cache(choice.cache);
+  Status status = compile_islands(c, cache);
+  constexpr int kTries = 4;
+  for (int i = 0; i < kTries && !status.ok() && status.error().code() == Code::Device; ++i) {
+    SF_ASSIGN(const bool again, deny_culprits(c));
+    if (!again) break;
+    status = compile_islands(c, cache);
+  }
+  SF_TRY(std::move(status));
+  EngineDevice asked(*device.backend);
+  for (size_t m = 0; m < methods.size(); ++m) explain(methods[m], planned[m], asked);
   report->qnn_cpu_s = qnn::library_usage().cpu_s;
   report->engine = device.engine;
   report->soc = device.soc_name;
+  report->cache_hits = cache.hits();
+  report->cache_misses = cache.misses();
+  report->notes = cache.notes();
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include "sixfold/partition/partition.h"
 #include "sixfold/qnn/backend.h"
 #include "tools/command.h"
+#include "tools/plan.h"
 
 namespace sixfold::tools {
 
@@ -22,12 +23,14 @@ struct HtpTargetDevice {
 };
 Result<HtpTargetDevice> open_device(const HtpChoice& choice);
 
+// Answers for a plan.
 class EngineDevice final : public Device {
  public:
   explicit EngineDevice(qnn::Backend& backend) : backend_(backend) {}
   Status validate(const qnn::GraphSpec& graph, const qnn::OpSpec& op) override {
     return backend_.validate(graph, op);
   }
+  Status prepare(const qnn::GraphSpec& graph) override;
 
  private:
   qnn::Backend& backend_;
@@ -37,14 +40,12 @@ class EngineDevice final : public Device {
 struct HtpMethod {
   MethodSource* source = nullptr;
   nlohmann::ordered_json cpu_nodes = nlohmann::ordered_json::array();
-  std::vector<std::string> notes;  // what differs from what was asked for
+  std::vector<std::string> cpu_lines;  // the same for people
+  std::vector<std::string> notes;      // what differs from what was asked for
   size_t islands = 0, device_nodes = 0;
   size_t qnn_ops = 0, transposes = 0;  // as they are handed to the library
   size_t converts = 0;                 // from grid to grid
 };
-
-// Rewrites the graph for the device and says which nodes go there; explains the rest in method.cpu_nodes.
-Result<Partition> plan_for_htp(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device);
 
 // Encodings for a prepared graph, by samples. What the device has on no grid computes in float.
 Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device);
@@ -52,7 +53,22 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
 struct HtpReport {
   double qnn_cpu_s = 0;  // inside the engine
   std::string engine, soc;
+  size_t cache_hits = 0, cache_misses = 0;
+  std::vector<std::string> notes;
 };
+
+// Canonical graphs planned, with fixes when those are asked for; nothing is compiled.
+struct PlannedMethod {
+  Graph canonical;
+  Plan plan;
+  PlanOptions options;
+};
+Result<PlannedMethod> plan_for_htp(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device);
+
+// Has the device prepare every island; nodes that it accepted and cannot prepare go to the CPU.
+Status try_preparing(PlannedMethod& planned, const HtpChoice& choice, HtpTargetDevice& device);
+
+// Compiles the islands. Nodes that the device accepts and cannot prepare go to the CPU, with its reason.
 Status compile_for_htp(std::vector<HtpMethod>& methods, const HtpChoice& choice, HtpReport* report);
 
 }  // namespace sixfold::tools

@@ -108,6 +108,8 @@ void add_htp(CLI::App& command, HtpChoice& htp) {
       ->capture_default_str();
   command.add_option("--hvx-threads", htp.hvx_threads, "HVX threads of a graph; 0: the chip's");
   command.add_option("--vtcm-mb", htp.vtcm_mb, "Fast memory for a graph in MB; 0: the chip's");
+  command.add_flag("--apply-fixes", htp.apply_fixes,
+                   "Change the model where a tried fix brings a node onto the NPU, and say each change");
   command.add_flag("--single-heads", htp.single_heads, "Attention head by head");
 }
 
@@ -140,7 +142,13 @@ void add_compile(CLI::App& app, Command& chosen) {
       ->capture_default_str();
   compile->add_flag("--page-align", options->page_align,
                     "Segments start at pages, so that each can be mapped");
-  compile->add_option("--bound", options->bounds, "SYMBOL=N: the most that a symbolic size may be");
+  compile->add_option("--bound,--bounds", options->bounds,
+                      "SYMBOL=N: the most that a symbolic size may be; for the NPU, what it is");
+  compile->add_option(
+      "--cache", options->htp.cache,
+      "Folder that keeps the NPU's parts by content: what did not change is not compiled again");
+  compile->add_flag("--fail-on-fallback", options->fail_on_fallback,
+                    "Write nothing and exit 1 when a node would run on the CPU");
   compile->add_flag("!--no-plan-inputs", options->plan_inputs, "Inputs stay in the caller's memory");
   compile->add_flag("!--no-plan-outputs", options->plan_outputs, "The caller brings memory for outputs");
   compile->add_flag("!--no-in-place", options->in_place, "No kernel writes over its operand");
@@ -149,6 +157,19 @@ void add_compile(CLI::App& app, Command& chosen) {
   compile->add_option("--disable-rule", options->disabled, "Rewrite rule to leave out, by name");
   compile->add_flag("--json", options->json, "One JSON object on stdout instead of text");
   compile->callback([=, &chosen] { chosen = [=] { return compile_command(*options); }; });
+}
+
+void add_audit(CLI::App& app, Command& chosen) {
+  auto options = std::make_shared<AuditOptions>();
+  CLI::App* audit = app.add_subcommand(
+      "audit",
+      "What of a model the NPU would run, what not and why, at what cost, and fixes that were tried");
+  audit->add_option("model", options->model, "A .pt2 file")->required();
+  add_htp(*audit, options->htp);
+  audit->add_option("--bound,--bounds", options->bounds, "SYMBOL=N: what a symbolic size is");
+  audit->add_flag("--fail-on-fallback", options->fail_on_fallback, "Exit 1 when a node would run on the CPU");
+  audit->add_flag("--json", options->json, "One JSON object on stdout instead of text");
+  audit->callback([=, &chosen] { chosen = [=] { return audit_command(*options); }; });
 }
 
 void add_doctor(CLI::App& app, Command& chosen) {
@@ -198,6 +219,7 @@ int run(int argc, char** argv) {
   add_ops(app, chosen);
   add_kernels(app, chosen);
   add_compile(app, chosen);
+  add_audit(app, chosen);
   add_doctor(app, chosen);
   add_compare(app, chosen);
   CLI11_PARSE(app, argc, argv);

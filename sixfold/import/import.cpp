@@ -27,7 +27,7 @@ Result<Graph> import_archive(OwnedBytes file, const ImportOptions& options, Impo
   facts.model = archive.model();
   facts.file_bytes = file_bytes;
   facts.program_bytes = archive.program_bytes();
-  SF_ASSIGN(Graph graph, import_program(archive, facts));
+  SF_ASSIGN(Graph graph, import_program(archive, facts, options.keep_unknown));
   if (info) *info = std::move(facts);
   return graph;
 }

@@ -16,6 +16,9 @@ namespace sixfold {
 struct ImportOptions {
   std::string model;       // which of several programs; empty: the only one, or "model"
   bool check_crc = false;  // of weights too: reads every byte of them
+  // Nodes that cannot be read (control flow, complex numbers, shapes that depend on data) stay as calls with
+  // an attribute (graph/unknown.h) that says why, instead of failing: to say all of a model, not to run it.
+  bool keep_unknown = false;
 };
 
 // What the file says of itself.

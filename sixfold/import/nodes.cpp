@@ -44,6 +44,10 @@ Status NodeReader::read_nodes(Scope& scope, const Json& graph, int depth) {
     SF_ASSIGN(const uint32_t origin, add_origin(node));
     Status status = read_node(scope, node, origin, depth);
     if (status.ok()) continue;
+    if (values_.keep_unknown() && status.error().code() == Code::Unsupported) {
+      SF_TRY(keep_unknown(scope, node, origin, status.error().message()));
+      continue;
+    }
     const Origin& o = graph_.origins[origin];
     return status.take_error().during(
         cat("importing node ", o.name, " (", o.target, ")", o.source.empty() ? "" : cat(" at ", o.source)));

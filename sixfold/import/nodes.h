@@ -32,6 +32,8 @@ class NodeReader {
   Result<uint32_t> add_origin(const Json& node);
   Result<Outputs> output_names(const Json& node);
   Status read_node(Scope& scope, const Json& node, uint32_t origin, int depth);
+  // Instead of a node that was not read, for this reason (nodes_unknown.cpp).
+  Status keep_unknown(Scope& scope, const Json& node, uint32_t origin, std::string reason);
   Status read_item(Scope& scope, const Json& node, std::string_view name, uint32_t origin);
   Status read_arange_out(Scope& scope, const Json& node, const Outputs& outputs, uint32_t origin);
   Status check_output_count(const Schema& schema, size_t count);

@@ -10,10 +10,10 @@ namespace {
 
 class ProgramImporter {
  public:
-  ProgramImporter(const Pt2Archive& archive, bool tracking)
+  ProgramImporter(const Pt2Archive& archive, bool tracking, bool keep_unknown)
       : archive_(archive),
         aliases_(graph_, tracking),
-        values_(archive, graph_, aliases_),
+        values_(archive, graph_, aliases_, keep_unknown),
         nodes_(graph_, aliases_, values_) {}
 
   Result<Graph> run(const Json& program);
@@ -44,6 +44,7 @@ Result<Graph> ProgramImporter::run(const Json& program) {
   SF_ASSIGN(Scope scope, ValueReader::open_scope(graph));
   SF_TRY(read_inputs(scope, graph, signature));
   SF_TRY(nodes_.read_nodes(scope, graph));
+  values_.read_foreign = true;
   SF_TRY(read_outputs(scope, graph, signature));
   SF_TRY(aliases_.finish());
   SF_TRY(check_shared_states());
@@ -119,6 +120,10 @@ Status ProgramImporter::read_user_input(Scope& scope, const Json& arg) {
   const auto& [tag, value] = tagged;
   if (tag == "as_tensor") {
     SF_ASSIGN(const std::string_view name, ValueReader::tensor_name(value));
+    if (values_.keep_unknown() && !values_.meta_of(scope, name).ok()) {
+      SF_ASSIGN(const Aliases::Place place, values_.define_foreign_input(scope, name));
+      return values_.define(scope, name, place);
+    }
     SF_ASSIGN(const TensorMeta meta, values_.meta_of(scope, name));
     const ValueId id = graph_.add_input(std::string(name), meta.type);
     graph_.inputs.push_back({std::string(name), id, {}});
@@ -295,14 +300,14 @@ Status read_structure(const Json& module, ImportInfo& info) {
 
 }  // namespace
 
-Result<Graph> import_program(const Pt2Archive& archive, ImportInfo& info) {
+Result<Graph> import_program(const Pt2Archive& archive, ImportInfo& info, bool keep_unknown) {
   const Json program = archive.program();
   SF_TRY(read_facts(program, info));
   SF_ASSIGN(const Json module, program.get("graph_module"));
   SF_TRY(read_structure(module, info));
   SF_ASSIGN(const Json graph, module.get("graph"));
   SF_ASSIGN(const bool tracking, any_node_needs_views(graph));
-  ProgramImporter importer(archive, tracking);
+  ProgramImporter importer(archive, tracking, keep_unknown);
   return importer.run(program);
 }
 

@@ -8,6 +8,6 @@
 namespace sixfold {
 
 // Fills in what info has of the program itself.
-Result<Graph> import_program(const Pt2Archive& archive, ImportInfo& info);
+Result<Graph> import_program(const Pt2Archive& archive, ImportInfo& info, bool keep_unknown = false);
 
 }  // namespace sixfold

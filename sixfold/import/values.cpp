@@ -29,7 +29,7 @@ Result<TensorMeta> ValueReader::meta_of(const Scope& scope, std::string_view nam
   if (!meta.ok()) return meta.take_error().during(cat("reading tensor ", name));
   for (const Dim& d : meta->type.dims) {
     const std::string symbol = unbacked_symbol(d);
-    if (!symbol.empty())
+    if (!symbol.empty() && !keep_unknown_)
       return unsupported("the shape of tensor ", name, ", ", meta->type, ", depends on data (", symbol, ")");
   }
   return meta;
@@ -41,6 +41,10 @@ Status ValueReader::define(Scope& scope, std::string_view name, Aliases::Place p
 }
 
 Result<Aliases::Place> ValueReader::find_place(Scope& scope, std::string_view name) {
+  if (!read_foreign && scope.foreign.contains(name)) {
+    SF_TRY(meta_of(scope, name));
+    return unsupported("it reads ", name, ", which is not a plain tensor");
+  }
   const auto found = scope.places.find(name);
   if (found != scope.places.end()) return found->second;
   const auto weight = weights.find(name);
@@ -77,7 +81,7 @@ Result<Dim> ValueReader::sym_int(Scope& scope, const Json& argument) {
   if (found == scope.sym_ints.end()) return argument.bad("no symbolic integer is named ", name);
   SF_ASSIGN(out, read_sym_int(found->second));
   const std::string symbol = unbacked_symbol(out);
-  if (!symbol.empty())
+  if (!symbol.empty() && !keep_unknown_)
     return unsupported("the integer ", name, " = ", out, " depends on data (", symbol, ")");
   scope.known_ints.emplace(name, out);
   return out;

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "sixfold/import/aliases.h"
@@ -21,12 +22,18 @@ struct Scope {
   std::unordered_map<std::string_view, Dim> known_ints;  // of sym_ints, those already read
   // Numbers that item() read from tensors of one element. They may be results, and nothing else.
   std::unordered_map<std::string_view, ValueId> items;
+  // Tensors of a kind that the graph does not hold (only where unknown nodes are kept).
+  std::unordered_set<std::string_view> foreign;
 };
 
 class ValueReader {
  public:
-  ValueReader(const Pt2Archive& archive, Graph& graph, Aliases& aliases)
-      : archive_(archive), graph_(graph), aliases_(aliases) {}
+  ValueReader(const Pt2Archive& archive, Graph& graph, Aliases& aliases, bool keep_unknown)
+      : archive_(archive), graph_(graph), aliases_(aliases), keep_unknown_(keep_unknown) {}
+
+  bool keep_unknown() const { return keep_unknown_; }
+  bool read_foreign = false;  // names of Scope::foreign may be read: by nodes that are not understood
+  Result<Aliases::Place> define_foreign_input(Scope& scope, std::string_view name);
 
   // A parameter or buffer: a constant from its first use on.
   struct Weight {
@@ -66,6 +73,7 @@ class ValueReader {
   const Pt2Archive& archive_;
   Graph& graph_;
   Aliases& aliases_;
+  bool keep_unknown_;
   Scope* top_ = nullptr;
 };
 

@@ -5,6 +5,7 @@
 
 #include "sixfold/graph/precision.h"
 #include "sixfold/lower/fit.h"
+#include "sixfold/lower/limits.h"
 
 namespace sixfold {
 
@@ -102,7 +103,12 @@ LowerRule lower_rule(Op op) {
 }
 
 namespace lower {
-void none(Lowering& l) { l.refuse(cat("QNN has no op for ", l.op())); }
+void none(Lowering& l) {
+  if (l.op() == Op::special || l.op() == Op::linalg)
+    return l.refuse(cat("QNN has no op for the function ", l.attrs().text("function")));
+  l.refuse(cat("QNN has no op for ", l.op(),
+               l.op() == Op::rand || l.op() == Op::randn ? ", random numbers of torch's kind" : ""));
+}
 }  // namespace lower
 
 DataType fixed_type(const Encoding& e) {
@@ -311,11 +317,8 @@ Status IslandLowering::lower(const Node& node) {
   if (stored_integers(graph_, node.output())) return {};  // read where it is used
   node_ = node.id.index;
   Lowering l(*this, node);
-  for (const ValueId v : node.inputs)
-    if (v.valid() && !is_static(graph_.dims(v)))
-      l.refuse("its shapes are symbolic; the device needs numbers");
-  for (const ValueId v : node.outputs)
-    if (!is_static(graph_.dims(v))) l.refuse("its shapes are symbolic; the device needs numbers");
+  if (!symbols_of(graph_, node).empty())
+    if (Status s = check_limits(graph_, node); !s.ok()) fail(s.take_error());
   if (status_.ok()) lower_rule(node.op)(l);
   l.finish();
   return std::move(status_);
@@ -340,7 +343,35 @@ Status IslandLowering::finish() {
     t.kind = TensorKind::app_read;
     t.name = unique_name(cat("output_", t.name));
   }
+  order_outputs();
   return std::move(status_);
+}
+
+// Callers count outputs in the order of the signature; casts at the end came later than those they are of.
+void IslandLowering::order_outputs() {
+  std::vector<uint32_t> wanted, places;
+  for (const Leaf& leaf : graph_.outputs) {
+    const auto it = leaf.value.valid() ? views_.find({leaf.value, outside(leaf.value)}) : views_.end();
+    if (it != views_.end() && std::find(wanted.begin(), wanted.end(), it->second.index) == wanted.end())
+      wanted.push_back(it->second.index);
+  }
+  places = wanted;
+  std::sort(places.begin(), places.end());
+  if (places == wanted) return;
+  std::map<uint32_t, uint32_t> moved;
+  std::vector<TensorSpec> specs;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    moved[wanted[i]] = places[i];
+    specs.push_back(spec_.tensors[wanted[i]]);
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) spec_.tensors[places[i]] = std::move(specs[i]);
+  const auto remap = [&](TensorRef& ref) {
+    if (const auto it = moved.find(ref.index); it != moved.end()) ref.index = it->second;
+  };
+  for (qnn::OpSpec& op : spec_.ops) {
+    for (TensorRef& ref : op.in) remap(ref);
+    for (TensorRef& ref : op.out) remap(ref);
+  }
 }
 
 // ---- one node

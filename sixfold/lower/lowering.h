@@ -51,6 +51,7 @@ class IslandLowering {
   qnn::TensorSpec describe(ValueId value, View view) const;
   View outside(ValueId value) const;  // as the caller has it
   std::string unique_name(std::string name);
+  void order_outputs();
   void add_op(qnn::OpSpec op);
   void fail(Error error) {
     if (status_.ok()) status_ = std::move(error);

@@ -1,12 +1,13 @@
 #include "sixfold/partition/partition.h"
 
-#include <algorithm>
-#include <map>
-
+#include "sixfold/graph/unknown.h"
+#include "sixfold/lower/limits.h"
 #include "sixfold/lower/lowering.h"
 
 namespace sixfold {
+
 Status ask(const Graph& graph, const Node& node, Device& device) {
+  SF_TRY(check_limits(graph, node));
   const Extract alone = extract(graph, {node.id});
   SF_ASSIGN(const qnn::GraphSpec spec, lower_island(alone.graph, choose_forms(alone.graph), "one"));
   for (const qnn::OpSpec& op : spec.ops) SF_TRY(device.validate(spec, op));
@@ -19,46 +20,58 @@ std::string reason_of(const Error& error) {
   return m.substr(0, m.find(" (while lowering "));
 }
 
+namespace {
+
+constexpr std::string_view kNoOp = "QNN has no op for ";
+
+// A call that no rule reads: what the model says, not what is wrong with it.
+std::string unknown_reason(const Node& node) {
+  if (const Attr* why = node.attrs.find(kUnknown))
+    if (const auto* text = std::get_if<std::string>(why)) return *text;
+  if (node.target.starts_with("aten."))
+    return cat(node.target, " has no form that the device or sixfold knows");
+  return cat(node.target, " is a custom op, which the device does not know");
+}
+
+Status answer(const Graph& graph, const Node& node, Device& device, const PartitionOptions& options) {
+  const Origin& origin = graph.origin(node);
+  if (options.skip_nodes.contains(origin.name))
+    return unsupported("kept on the CPU by --skip-node ", origin.name);
+  if (options.skip_ops.contains(origin.target) || options.skip_ops.contains(to_text(node.op)))
+    return unsupported("kept on the CPU by --skip-op ",
+                       options.skip_ops.contains(origin.target) ? origin.target : cat(node.op));
+  if (const auto it = options.denied.find(node.id); it != options.denied.end())
+    return unsupported(it->second);
+  const auto rule = options.refused.find(node.id);
+  if (node.op == Op::call)
+    return unsupported(rule == options.refused.end() ? unknown_reason(node) : rule->second);
+  Status status = ask(graph, node, device);
+  if (status.ok() || status.error().code() != Code::Unsupported) return status;
+  const std::string reason = reason_of(status.error());
+  if (rule == options.refused.end() || reason.find("[htp.") != reason.npos) return unsupported(reason);
+  const bool more = !reason.starts_with(kNoOp) && !rule->second.starts_with(reason);
+  return unsupported(rule->second, more ? cat(" (", reason, ")") : "");
+}
+
+}  // namespace
+
+bool is_view(const Node& node) { return node.op == Op::reshape; }
+
 Result<Partition> partition(const Graph& graph, Device& device, const PartitionOptions& options) {
   Partition out;
-  // level: how many times a path to the node has left the device. Nodes of one level make an island: a path
-  // between two of them that left the device would have raised the second.
-  std::map<NodeId, int> level;
-  std::map<int, std::vector<NodeId>> islands;
-  std::set<NodeId> device_nodes;
+  std::set<NodeId> on_device;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (is_stored_weight(graph, node)) continue;
-    const Origin& origin = graph.origin(node);
-    Status status;
-    if (options.skip_nodes.contains(origin.name))
-      status = unsupported("kept on the CPU by --skip-node ", origin.name);
-    else if (options.skip_ops.contains(origin.target) || options.skip_ops.contains(to_text(node.op)))
-      status = unsupported("kept on the CPU by --skip-op");
-    else if (node.op == Op::call)
-      status = unsupported(node.target, " is a custom op, which the device does not know");
+    Status status = answer(graph, node, device, options);
+    if (status.ok())
+      on_device.insert(id);
+    else if (status.error().code() == Code::Unsupported)
+      out.fallbacks.push_back({id, status.error().message()});
     else
-      status = ask(graph, node, device);
-    if (!status.ok() && status.error().code() != Code::Unsupported)
       return status.take_error().during(cat("asking the device about ", describe(graph, node)));
-    const bool on_device = status.ok();
-    int own = on_device ? 0 : -1;
-    for (const ValueId v : node.inputs) {
-      const Node* p = v.valid() ? graph.producer(v) : nullptr;
-      if (!p || !level.contains(p->id)) continue;
-      // From the CPU back to the device: a new level, if the path has been there before.
-      const bool returns = on_device && !device_nodes.contains(p->id) && level[p->id] >= 0;
-      own = std::max(own, level[p->id] + (returns ? 1 : 0));
-    }
-    level[id] = own;
-    if (on_device) {
-      islands[own].push_back(id);
-      device_nodes.insert(id);
-    } else {
-      out.fallbacks.push_back({id, reason_of(status.error())});
-    }
   }
-  for (auto& [l, nodes] : islands) out.islands.push_back(std::move(nodes));
+  out.islands = gather_islands(graph, on_device);
   return out;
 }
 

@@ -4,6 +4,7 @@
 // islands as large as they can be without a cycle through the rest.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,6 +19,11 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual Status validate(const qnn::GraphSpec& graph, const qnn::OpSpec& op) = 0;
+  // Prepares the whole graph, as a trial: some that is accepted op by op fails then.
+  virtual Status prepare(const qnn::GraphSpec& graph) {
+    (void)graph;
+    return {};
+  }
 };
 
 // Whether the device takes the node, lowered alone; a no is an error of code Unsupported.
@@ -28,7 +34,9 @@ std::string reason_of(const Error& error);
 struct PartitionOptions {
   std::set<std::string, std::less<>> skip_nodes;  // by name: kept on the CPU
   std::set<std::string, std::less<>>
-      skip_ops;  // by ATen overload ("aten.add.Tensor") or canonical op ("add")
+      skip_ops;                           // by ATen overload ("aten.add.Tensor") or canonical op ("add")
+  std::map<NodeId, std::string> refused;  // by a rewrite: said where the device refuses too
+  std::map<NodeId, std::string> denied;   // the device accepted them and could not prepare them: not asked
 };
 
 // A node that stays on the CPU.
@@ -43,6 +51,20 @@ struct Partition {
 };
 
 Result<Partition> partition(const Graph& graph, Device& device, const PartitionOptions& options = {});
+
+// Nodes on the device as islands, as large as they can be without a cycle through the rest.
+std::vector<std::vector<NodeId>> gather_islands(const Graph& graph, const std::set<NodeId>& on_device);
+
+// What it costs that these nodes, a part of the fallbacks, are on the CPU.
+struct FallbackCost {
+  size_t islands_without = 0;                     // islands that there would be with them on the device
+  int64_t to_cpu_bytes = 0, to_device_bytes = 0;  // what they read of the device and it of them, in every run
+  int64_t macs = 0, bytes = 0;                    // their own work
+};
+FallbackCost fallback_cost(const Graph& graph, const Partition& partition, const std::vector<NodeId>& nodes);
+
+// A reshape: on the CPU it is another look at the same bytes, and costs nothing.
+bool is_view(const Node& node);
 
 // dequantize(constant) whose result has an encoding: a weight's integers, which are not computed but read by
 // whoever uses them. Such nodes belong to no side; they are copied to all that read them.

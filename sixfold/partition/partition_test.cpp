@@ -75,5 +75,38 @@ TEST(Partition, nodes_and_ops_can_be_kept_on_the_cpu) {
   EXPECT_EQ(by_op->fallbacks.size(), 2u);
 }
 
+TEST(Partition, a_fallback_costs_what_it_cuts_and_what_crosses) {
+  PickyDevice device("Tanh");
+  const Graph g = graph_of(kBranches);
+  const auto parts = partition(g, device);
+  ASSERT_TRUE(parts.ok()) << parts.error().message();
+  const FallbackCost cost = fallback_cost(g, *parts, {parts->fallbacks[0].node});
+  EXPECT_EQ(cost.islands_without, 1u);
+  EXPECT_EQ(cost.to_cpu_bytes, 16);
+  EXPECT_EQ(cost.to_device_bytes, 16);
+}
+
+TEST(Partition, limits_of_every_op_have_labels) {
+  PickyDevice device("");
+  const auto reason = [&](const char* text) {
+    const Graph g = graph_of(text);
+    const auto parts = partition(g, device);
+    return parts.ok() && parts->fallbacks.size() == 1 ? parts->fallbacks[0].reason : std::string();
+  };
+  EXPECT_NE(reason("input %x: f32[1, 2, 1, 2, 1, 2]\n%a = relu(%x) : f32[1, 2, 1, 2, 1, 2]  # a\noutput %a\n")
+                .find("[htp.rank.1]"),
+            std::string::npos);
+  EXPECT_NE(reason("input %x: f64[4]\n%a = relu(%x) : f64[4]  # a\noutput %a\n").find("[htp.type.1]"),
+            std::string::npos);
+  EXPECT_NE(reason("input %x: f32[0]\n%a = relu(%x) : f32[0]  # a\noutput %a\n").find("[htp.empty.1]"),
+            std::string::npos);
+  EXPECT_NE(reason("symbol s0 1 8\ninput %x: f32[s0]\n%a = relu(%x) : f32[s0]  # a\noutput %a\n")
+                .find("[htp.shape.1]"),
+            std::string::npos);
+  EXPECT_NE(reason("input %x: f32[100000, 100000]\n%a = relu(%x) : f32[100000, 100000]  # a\noutput %a\n")
+                .find("[htp.size.1]"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace sixfold

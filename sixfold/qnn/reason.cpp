@@ -71,7 +71,13 @@ std::string type_refusal(std::span<const std::string> lines) {
     if (line.starts_with("Requested") && !sets.empty()) asked = sets.front();
     if (line.starts_with("Supported")) offered.insert(offered.end(), sets.begin(), sets.end());
   }
+  // Bfloats are there for some chips only, and nothing of ours has them.
+  const auto has_bfloat = [](const TypeSet& set) {
+    return std::any_of(set.types.begin(), set.types.end(),
+                       [](const auto& t) { return contains(t.second, "BFLOAT"); });
+  };
   for (const TypeSet& set : offered) {
+    if (has_bfloat(set)) continue;
     TypeSet other = difference(asked, set);
     if (nearest.types.empty() || (!other.types.empty() && other.types.size() < nearest.types.size()))
       nearest = std::move(other);

@@ -1,5 +1,7 @@
 #include "sixfold/rewrite/htp.h"
 
+#include <algorithm>
+
 #include "sixfold/rewrite/encodings.h"
 #include "sixfold/rewrite/recompose.h"
 #include "sixfold/rewrite/rules.h"
@@ -25,6 +27,13 @@ HtpRule rule_of(Op op) {
   }
 }
 
+// The device runs no such node, and rules count on numbers.
+bool is_symbolic(const Graph& graph, const Node& node) {
+  const auto symbolic = [&](ValueId v) { return v.valid() && !is_static(graph.dims(v)); };
+  return std::any_of(node.inputs.begin(), node.inputs.end(), symbolic) ||
+         std::any_of(node.outputs.begin(), node.outputs.end(), symbolic);
+}
+
 }  // namespace
 
 Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptions& options,
@@ -34,6 +43,7 @@ Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptio
   Status status = rewriter.apply(recompose_rules());
   if (status.ok())
     status = rewriter.rewrite_each("htp", [&](const Node& node) -> Match {
+      if (is_symbolic(graph, node)) return no_match("its shapes are symbolic");
       Htp h(graph, node, target);
       return rule_of(node.op)(h);
     });
@@ -44,6 +54,7 @@ Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptio
                                    {"choose_known", choose_known}};
   if (status.ok()) status = rewriter.apply(kTidy);
   if (status.ok()) status = settle_encodings(graph);
+  if (report) report->refused = rewriter.refused();
   if (report) report->log.insert(report->log.end(), rewriter.log().begin(), rewriter.log().end());
   return status;
 }

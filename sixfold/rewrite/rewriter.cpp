@@ -1,5 +1,6 @@
 #include "sixfold/rewrite/rewriter.h"
 
+#include "sixfold/graph/unknown.h"
 #include "sixfold/ops/aten.h"
 #include "sixfold/rewrite/patch_builder.h"
 
@@ -72,9 +73,15 @@ Status Rewriter::canonicalize() {
       const Origin& o = graph_.origin(node);
       unsupported_.push_back({o.name, node.target, o.source, std::move(reason)});
     };
+    if (const Attr* why = node.attrs.find(kUnknown)) {
+      const auto* text = std::get_if<std::string>(why);
+      refuse(text ? *text : "it was not read");
+      continue;
+    }
     const AtenRule* rule = aten::find_rule(node.target);
     if (!rule) {
-      refuse("no rule for this op");
+      refuse(node.target.starts_with("aten.") ? "no rule for this op"
+                                              : "no rule for this op, which is not torch's own");
       continue;
     }
     auto patch = PatchBuilder(graph_, node).apply(*rule);
@@ -132,10 +139,12 @@ Status Rewriter::rewrite_each(std::string_view prefix, const std::function<Match
     if (round == kMaxRounds)
       return fail(Code::Internal, prefix, " rules still match after ", kMaxRounds, " rounds");
     changed = false;
+    refused_.clear();
     for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
       const std::string name = cat(prefix, " ", node.op);
-      if (node.op == Op::call || !allowed(name)) continue;
+      if (node.op == Op::call || !allowed(name) || options_.whole.contains(graph_.origin(node).name))
+        continue;
       Match match = rule(node);
       Status status;
       if (std::holds_alternative<NoMatch>(match)) continue;
@@ -143,7 +152,10 @@ Status Rewriter::rewrite_each(std::string_view prefix, const std::function<Match
         status = apply_patch(*patch, id, name);
       else
         status = std::move(std::get<Error>(match));
-      if (!status.ok() && status.error().code() == Code::Unsupported) continue;
+      if (!status.ok() && status.error().code() == Code::Unsupported) {
+        refused_[id] = status.error().message();
+        continue;
+      }
       if (!status.ok())
         return status.take_error().during(cat("applying ", name, " to ", describe(graph_, node)));
       changed = true;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@ namespace sixfold {
 struct RewriteOptions {
   std::set<std::string, std::less<>> disabled;  // rules not to apply, by name
   size_t stop_after = SIZE_MAX;                 // patches to apply in all, over every stage
+  std::set<std::string, std::less<>> whole;     // nodes of the model, by name, that rewrite_each leaves alone
   bool keep_unknown = false;                    // calls without canonical form stay, instead of failing
 };
 
@@ -33,6 +35,7 @@ struct Unsupported {
 struct PipelineReport {
   std::vector<Applied> log;
   std::vector<Unsupported> unsupported;
+  std::map<NodeId, std::string> refused;  // by rewrite_each: nodes that stay, and why
 };
 
 class Rewriter {
@@ -58,6 +61,7 @@ class Rewriter {
   const std::vector<Applied>& log() const { return log_; }
   // The end of a pipeline: what was done is added to the report, if there is one.
   Status finish(Status status, PipelineReport* report) const;
+  const std::map<NodeId, std::string>& refused() const { return refused_; }
 
  private:
   bool allowed(std::string_view rule) const {
@@ -69,6 +73,7 @@ class Rewriter {
   RewriteOptions options_;
   std::vector<Applied> log_;
   std::vector<Unsupported> unsupported_;
+  std::map<NodeId, std::string> refused_;
 };
 
 }  // namespace sixfold

@@ -72,8 +72,14 @@ Match div(Htp& h) {
   const std::string& rounding = h.attrs().text("rounding");
   if (rounding == "none") return full_rank(h);
   if (is_float(a.dtype())) return h.result((a / b).apply(rounding == "floor" ? Op::floor : Op::trunc));
-  // The device's division of integers drops the fraction.
-  if (rounding == "trunc") return full_rank(h);
+  // The device's division of integers drops the fraction, but rounds down where the divisor is a positive
+  // power of two: sizes are divided, which are the same either way.  [htp.div.1]
+  if (rounding == "trunc") {
+    const Node* before = h.graph.producer(h.in(0));
+    if (before && before->op == Op::abs) return full_rank(h);
+    const Term sign = a.apply(Op::sign) * b.apply(Op::sign);
+    return h.result(sign * a.apply(Op::abs).apply(Op::div, b.apply(Op::abs), {{"rounding", "trunc"}}));
+  }
   const Term q = a.apply(Op::div, b, {{"rounding", "trunc"}}), zero = a.number(0);
   const Term inexact = (q * b).apply(Op::ne, a);
   const Term negative = a.apply(Op::lt, zero).apply(Op::logical_xor, b.apply(Op::lt, zero));

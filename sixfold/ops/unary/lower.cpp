@@ -55,8 +55,11 @@ constexpr uint32_t kHardSigmoid = 2;
 // Four axes are enough for all, and all that most of the device's ops take: the first two become one.
 void add_unary(Lowering& l, const char* type, std::vector<Param> params = {}, bool five = false) {
   const bool tests = l.op() == Op::isinf || l.op() == Op::isnan;
-  const TensorRef x = tests ? l.in_float() : l.in(), y = l.out();
+  TensorRef x = tests ? l.in_float() : l.in();
+  const TensorRef y = l.out();
   if (!l.status().ok()) return;
+  // Accepted for floats and not prepared; halves have the same infinities on the device.  [htp.isinf.2]
+  if (l.op() == Op::isinf && l.spec(x).dtype == qnn::DataType::f32) x = l.cast(x, qnn::DataType::f16);
   if (l.rank() != 5 || five) return l.add(type, {x}, {y}, std::move(params));
   std::vector<uint32_t> dims = l.spec(x).dims;
   dims[1] *= dims[0];

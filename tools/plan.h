@@ -1,0 +1,54 @@
+// What of a model goes to the NPU, what does not, and what would bring it there.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "sixfold/partition/partition.h"
+#include "sixfold/rewrite/fixes.h"
+
+namespace sixfold::tools {
+
+struct PlanOptions {
+  HtpTarget target;
+  PartitionOptions partition;
+  std::set<std::string, std::less<>> whole;  // nodes of the model that are not taken apart
+};
+
+// The graph in words of the device, and which of its nodes go there.
+struct Plan {
+  Graph graph;
+  Partition parts;
+  PartitionOptions asked;  // as the parts were
+};
+
+// Prepares a copy of the canonical graph and asks the device. An op that rules take apart for the device, and
+// whose parts that compute are refused, stays whole: the CPU has a better way than those parts.
+Result<Plan> plan_graph(const Graph& canonical, Device& device, PlanOptions options);
+
+// A model that returns its inputs computes nothing; the copy is what is asked of the NPU.
+void copy_outputs(Graph& graph);
+
+// A node of the model, as the user has it, of which something stays on the CPU.
+struct CpuNode {
+  std::string name, op, canonical, reason, source, module_path;
+  std::vector<NodeId> nodes;  // of Plan::graph
+  std::set<Op> ops;           // what the device refuses of it
+  bool view = false;          // no more than reshapes, which cost nothing there
+  FallbackCost cost;
+};
+std::vector<CpuNode> cpu_nodes(const Graph& canonical, const Plan& plan);
+
+// A fix that was applied to a copy of the node and that the device then took.
+struct TriedFix {
+  const Fix* fix = nullptr;  // null: none was found
+  double difference = 0;     // the largest, of outputs for random inputs, where the fix is not exact
+  bool compared = false;
+};
+TriedFix find_fix_for(const Graph& canonical, const CpuNode& node, Device& device,
+                      const PlanOptions& options);
+
+// Names that are near to one that is not there, for messages: "conv2d, conv2d_1".
+std::string nearest_names(std::string_view name, const std::set<std::string, std::less<>>& names);
+
+}  // namespace sixfold::tools
