@@ -23,8 +23,8 @@ struct RunOptions {
   std::string method = "forward", input_list;  // of a .pte
   std::vector<std::string> data_files;         // .ptd
   bool verify_data = false;
-  std::string etdump, values;  // files to write
-  std::string qnn_lib_dir;
+  std::string etdump, values;                             // files to write
+  std::string qnn_lib_dir, soc, soc_file, profile_level;  // of the NPU's engine
 };
 Status run_command(const RunOptions& options);
 
@@ -46,6 +46,8 @@ struct HtpChoice {
   std::string soc = "SM8650", soc_file, engine = "qnn", qnn_lib_dir, precision = "fp16";
   std::vector<std::string> skip_nodes, skip_ops;
   int optimization = 3, hvx_threads = 0, vtcm_mb = 0;  // 0: the SoC's own
+  std::string priority = "normal";
+  bool weight_sharing = false, dlbc = false;
   bool single_heads = false;
   bool apply_fixes = false;
   std::string cache;  // folder of contexts that were compiled before

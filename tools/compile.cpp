@@ -262,7 +262,8 @@ Status compile_command(const CompileOptions& options) {
     return fail(Code::Internal, "the program that was made is wrong: ", s.error().message());
   pte::Manifest manifest{.tool = "sixfold " SIXFOLD_VERSION,
                          .precision = htp ? options.htp.precision : "fp32",
-                         .target = htp ? options.htp.soc : "cpu"};
+                         .target = htp ? htp_report.soc : "cpu"};
+  if (htp) manifest.libraries.push_back(htp_report.library);
   for (const Compiled& c : compiled) manifest.sources.push_back(c.hash);
   SF_ASSIGN(const pte::Image image,
             pte::lay_out(package.program,

@@ -18,6 +18,25 @@
 namespace sixfold::tools {
 namespace {
 
+Result<qnn::Priority> priority_of(std::string_view name) {
+  if (name == "low") return qnn::Priority::low;
+  if (name == "normal") return qnn::Priority::normal;
+  if (name == "normal_high") return qnn::Priority::normal_high;
+  if (name == "high") return qnn::Priority::high;
+  return invalid_argument("--priority is ", name, ", expected low, normal, normal_high or high");
+}
+
+// The library takes any number, and silently something else than what it does not know.
+Status check_graph_options(const HtpChoice& choice) {
+  const auto within = [](const char* name, int n, int least, int most) -> Status {
+    if (n >= least && n <= most) return {};
+    return invalid_argument(name, " is ", n, ", expected ", least, " to ", most);
+  };
+  SF_TRY(within("--optimization", choice.optimization, 1, 3));
+  SF_TRY(within("--hvx-threads", choice.hvx_threads, 0, 64));
+  return within("--vtcm-mb", choice.vtcm_mb, 0, 256);
+}
+
 void explain(HtpMethod& method, const PlannedMethod& planned, Device& device) {
   method.islands = planned.plan.parts.islands.size();
   method.device_nodes = 0;
@@ -71,10 +90,12 @@ Result<HtpTargetDevice> open_device(const HtpChoice& choice) {
   out.vtcm_mb = soc.vtcm_mb;
   qnn::Library library = emulator::library();
   out.engine = emulator::kEngineName;
+  out.library = {"emulator", SIXFOLD_VERSION};
   if (choice.engine == "qnn") {
     SF_ASSIGN(const std::string folder, qnn::find_library_folder(choice.qnn_lib_dir));
     SF_ASSIGN(library, qnn::Library::load(folder));
     out.engine = cat("QNN ", library.sdk_version());
+    out.library = {"qnn", library.sdk_version()};
   }
   SF_ASSIGN(out.backend, qnn::Backend::open(library, out.soc));
   return out;
@@ -232,7 +253,12 @@ Status compile_for_htp(std::vector<HtpMethod>& methods, const HtpChoice& choice,
   std::vector<const Graph*> graphs;
   for (const HtpMethod& method : methods) graphs.push_back(&method.source->graph);
   SF_TRY(check_skips(graphs, choice));
+  SF_TRY(check_graph_options(choice));
   SF_ASSIGN(HtpTargetDevice device, open_device(choice));
+  if (device.vtcm_mb != 0 && static_cast<uint32_t>(choice.vtcm_mb) > device.vtcm_mb)
+    return invalid_argument("--vtcm-mb is ", choice.vtcm_mb, ", ", device.soc_name, " has ", device.vtcm_mb);
+  SF_ASSIGN(const qnn::Priority priority, priority_of(choice.priority));
+  const bool share = choice.weight_sharing && methods.size() > 1;
   std::vector<PlannedMethod> planned;
   for (HtpMethod& method : methods) {
     SF_ASSIGN(PlannedMethod p, plan_for_htp(method, choice, device));
@@ -245,14 +271,17 @@ Status compile_for_htp(std::vector<HtpMethod>& methods, const HtpChoice& choice,
                           .arch = device.arch,
                           .vtcm_mb = device.vtcm_mb,
                           .fp16 = choice.precision.starts_with("fp16"),
-                          .weight_sharing = methods.size() > 1,
-                          .single_heads = choice.single_heads},
+                          .weight_sharing = share,
+                          .single_heads = choice.single_heads,
+                          .dlbc = choice.dlbc},
               .context = {.graph = {.fp16 = choice.precision.starts_with("fp16"),
                                     .vtcm_mb = choice.vtcm_mb ? static_cast<uint32_t>(choice.vtcm_mb)
                                                               : device.vtcm_mb,
                                     .optimization_level = static_cast<uint32_t>(choice.optimization),
-                                    .hvx_threads = static_cast<uint32_t>(choice.hvx_threads)},
-                          .weight_sharing = methods.size() > 1}};
+                                    .hvx_threads = static_cast<uint32_t>(choice.hvx_threads),
+                                    .priority = priority,
+                                    .dlbc = choice.dlbc},
+                          .weight_sharing = share}};
   ContextCache cache(choice.cache);
   Status status = compile_islands(c, cache);
   constexpr int kTries = 4;
@@ -267,6 +296,7 @@ Status compile_for_htp(std::vector<HtpMethod>& methods, const HtpChoice& choice,
   report->qnn_cpu_s = qnn::library_usage().cpu_s;
   report->engine = device.engine;
   report->soc = device.soc_name;
+  report->library = device.library;
   report->cache_hits = cache.hits();
   report->cache_misses = cache.misses();
   report->notes = cache.notes();

@@ -19,7 +19,8 @@ struct HtpTargetDevice {
   int arch = 0;
   uint32_t vtcm_mb = 0;
   std::optional<qnn::Backend> backend;
-  std::string engine;  // for people: "QNN 2.49.40"
+  std::string engine;                           // for people: "QNN 2.49.40"
+  std::pair<std::string, std::string> library;  // for the manifest
 };
 Result<HtpTargetDevice> open_device(const HtpChoice& choice);
 
@@ -53,6 +54,7 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
 struct HtpReport {
   double qnn_cpu_s = 0;  // inside the engine
   std::string engine, soc;
+  std::pair<std::string, std::string> library;  // for the manifest: "qnn", "2.49.40"
   size_t cache_hits = 0, cache_misses = 0;
   std::vector<std::string> notes;
 };

@@ -26,6 +26,11 @@ void add_run(CLI::App& app, Command& chosen) {
                   "Engine to run on: cpu; for the NPU's parts of a .pte emulator, or qnn")
       ->capture_default_str();
   run->add_option("--qnn-lib-dir", options->qnn_lib_dir, "Folder of Qualcomm's libraries");
+  run->add_option("--soc", options->soc, "The chip that a .pte is to run on; else the one that it is for");
+  run->add_option("--soc-file", options->soc_file, "JSON file that adds a chip");
+  run->add_option("--profile-level", options->profile_level,
+                  "What the NPU reports of each call: off, basic or detailed (op by op); without it what the "
+                  ".pte says, and detailed for --profile and --etdump");
   run->add_option("--input", options->inputs,
                   "An input as .npy, once for each input in order (tensors and numbers)")
       ->allow_extra_args(false);
@@ -108,6 +113,13 @@ void add_htp(CLI::App& command, HtpChoice& htp) {
       ->capture_default_str();
   command.add_option("--hvx-threads", htp.hvx_threads, "HVX threads of a graph; 0: the chip's");
   command.add_option("--vtcm-mb", htp.vtcm_mb, "Fast memory for a graph in MB; 0: the chip's");
+  command
+      .add_option("--priority", htp.priority, "Of the graphs on the device: low, normal, normal_high or high")
+      ->capture_default_str();
+  command.add_flag("--dlbc", htp.dlbc, "Values that leave the fast memory are compressed");
+  command.add_flag(
+      "--weight-sharing", htp.weight_sharing,
+      "Methods keep equal weights once; such a file runs on a device, not on Qualcomm's host library");
   command.add_flag("--apply-fixes", htp.apply_fixes,
                    "Change the model where a tried fix brings a node onto the NPU, and say each change");
   command.add_flag("--single-heads", htp.single_heads, "Attention head by head");

@@ -15,6 +15,7 @@
 #include "sixfold/import/import.h"
 #include "tools/command.h"
 #include "tools/runner.h"
+#include "tools/soc_file.h"
 
 namespace sixfold::tools {
 namespace {
@@ -72,8 +73,11 @@ class GraphRunner final : public Runner {
     const auto& times = session_->executor().step_times_ns();
     std::vector<ProfiledStep> out;
     for (size_t i = 0; i < times.size(); ++i)
-      out.push_back({std::string(to_text(plan.steps[i].op)), plan.steps[i].name,
-                     plan.values[plan.steps[i].outputs[0]].desc.shape, times[i]});
+      out.push_back({std::string(to_text(plan.steps[i].op)),
+                     plan.steps[i].name,
+                     plan.values[plan.steps[i].outputs[0]].desc.shape,
+                     times[i],
+                     {}});
     return out;
   }
 
@@ -87,11 +91,14 @@ class GraphRunner final : public Runner {
 Json profile_json(const Runner& runner) {
   Json steps = Json::array();
   const auto runs = static_cast<double>(runner.times_ms().size());
-  for (const ProfiledStep& s : runner.profile())
+  for (const ProfiledStep& s : runner.profile()) {
     steps.push_back({{"op", s.op},
                      {"node", s.node},
                      {"us", static_cast<double>(s.ns) / runs / 1e3},
                      {"output", s.output}});
+    for (const auto& [name, value] : s.events)
+      steps.back()["events"].push_back({{"name", name}, {"value", static_cast<double>(value) / runs}});
+  }
   return steps;
 }
 
@@ -110,6 +117,12 @@ void print_profile(const Json& steps) {
   std::printf("%-28s %6s %10s %6s\n", "op", "count", "us", "%");
   for (const auto& [op, row] : rows)
     std::printf("%-28s %6zu %10.1f %6.1f\n", op.c_str(), row.second, row.first, 100 * row.first / total);
+  for (const Json& s : steps) {
+    if (!s.contains("events")) continue;
+    std::printf("%s of %s\n", s["node"].get<std::string>().c_str(), s["op"].get<std::string>().c_str());
+    for (const Json& e : s["events"])
+      std::printf("  %-60s %12.0f\n", e["name"].get<std::string>().c_str(), e["value"].get<double>());
+  }
 }
 
 // Row r of an array stacked over samples, in place.
@@ -306,6 +319,32 @@ Status run_rows(Runner& runner, Json& summary) {
   return {};
 }
 
+// What each call of a delegate reports. Asked for times, and not told how closely: op by op.
+Result<std::optional<qnn::ProfileLevel>> profile_level() {
+  const bool asked = options.profile || !options.etdump.empty();
+  if (options.profile_level.empty())
+    return asked ? std::optional(qnn::ProfileLevel::detailed) : std::optional<qnn::ProfileLevel>();
+  if (options.profile_level == "off") return std::optional(qnn::ProfileLevel::off);
+  if (options.profile_level == "basic") return std::optional(qnn::ProfileLevel::basic);
+  if (options.profile_level == "detailed") return std::optional(qnn::ProfileLevel::detailed);
+  return invalid_argument("--profile-level is ", options.profile_level, ", expected off, basic or detailed");
+}
+
+Status open_npu() {
+  QnnDelegateOptions npu{.lib_dir = options.qnn_lib_dir};
+  SF_ASSIGN(npu.profile_level, profile_level());
+  if (!options.soc.empty()) {
+    SF_ASSIGN(const qnn::Soc soc, choose_soc(options.soc, options.soc_file));
+    npu.soc = soc.id;
+  }
+  if (options.engine == "emulator") {
+    emulator::set_threads(options.threads);
+    npu.library = emulator::library();
+    npu.system = emulator::system_library();
+  }
+  return register_qnn_delegate(std::move(npu));
+}
+
 Status run_it() {
   const bool is_npu = options.engine == "qnn" || options.engine == "emulator";
   if (options.engine != "cpu" && !is_npu)
@@ -318,11 +357,7 @@ Status run_it() {
   if (is_npu && !program)
     return invalid_argument("engine ", options.engine, " runs compiled programs: compile ", options.model,
                             " with --backend htp first");
-  if (options.engine == "qnn") SF_TRY(register_qnn_delegate({.lib_dir = options.qnn_lib_dir}));
-  if (options.engine == "emulator") {
-    emulator::set_threads(options.threads);
-    SF_TRY(register_qnn_delegate({.library = emulator::library(), .system = emulator::system_library()}));
-  }
+  if (is_npu) SF_TRY(open_npu());
   if (kind == FileKind::bpte) return check_bundle(options);
   std::unique_ptr<Runner> made;
   if (kind == FileKind::pte) {

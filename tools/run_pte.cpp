@@ -107,8 +107,11 @@ class ProgramRunner final : public Runner {
   bool logging() const { return !options_.etdump.empty() || !options_.values.empty(); }
   std::vector<ProfiledStep> steps() const override {
     std::vector<ProfiledStep> out;
-    for (const Method::Profile& p : method_->profile())
-      out.push_back({std::string(p.name), cat("instruction ", p.instruction), {}, p.end_ns - p.start_ns});
+    for (const Method::Profile& p : method_->profile()) {
+      out.push_back({std::string(p.name), cat("instruction ", p.instruction), {}, p.end_ns - p.start_ns, {}});
+      if (p.delegate)
+        for (const DelegateEvent& e : p.delegate->events) out.back().events.emplace_back(e.name, e.value);
+    }
     return out;
   }
 

@@ -16,6 +16,7 @@ struct ProfiledStep {
   std::string op, node;
   Shape output;
   int64_t ns = 0;
+  std::vector<std::pair<std::string, uint64_t>> events;  // of a delegate, in its own units
 };
 
 class Runner {
@@ -38,7 +39,11 @@ class Runner {
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
     if (!profiling_) return {};
     std::vector<ProfiledStep> now = steps();
-    for (size_t i = 0; i < profile_.size() && i < now.size(); ++i) now[i].ns += profile_[i].ns;
+    for (size_t i = 0; i < profile_.size() && i < now.size(); ++i) {
+      now[i].ns += profile_[i].ns;
+      for (size_t e = 0; e < now[i].events.size() && e < profile_[i].events.size(); ++e)
+        now[i].events[e].second += profile_[i].events[e].second;
+    }
     profile_ = std::move(now);
     return {};
   }

@@ -188,6 +188,13 @@ Status Method::run_chain(size_t chain, uint64_t& budget) {
     } else if (auto* delegate = std::get_if<DelegateStep>(&steps[i])) {
       const BoundDelegate& d = delegates_[delegate->index];
       status = d.functions->execute(d.handle, delegate->args);
+      if (profiling_ && status.ok() && d.functions->report) {
+        auto report = d.functions->report(d.handle);
+        if (report.ok())
+          reports_[{chain, i}] = std::move(report).value();
+        else
+          status = report.take_error();
+      }
     } else if (const auto* move = std::get_if<pte::Move>(&steps[i])) {
       values_[move->to] = values_[move->from];
     } else if (const auto* jump = std::get_if<pte::JumpFalse>(&steps[i])) {
@@ -218,6 +225,7 @@ Status Method::execute() {
       return invalid_argument("input ", i,
                               " was not set since the last run, and its memory has other values now");
   uint64_t budget = max_instructions_;
+  reports_.clear();
   for (size_t c = 0; c < chains_.size(); ++c) {
     if (profiling_) std::fill(times_[c].begin(), times_[c].end(), std::pair<int64_t, int64_t>());
     SF_TRY(run_chain(c, budget));
@@ -243,6 +251,7 @@ std::vector<Method::Profile> Method::profile() const {
         name = plan_->delegates[call->delegate_index].id;
       out.push_back({std::move(name), kind, static_cast<uint32_t>(c), static_cast<uint32_t>(i),
                      times_[c][i].first, times_[c][i].second});
+      if (const auto it = reports_.find({c, i}); it != reports_.end()) out.back().delegate = &it->second;
     }
   }
   return out;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 
 #include "sixfold/base/allocator.h"
@@ -97,7 +98,8 @@ class Method {
     std::string name;       // of the kernel or delegate, otherwise the kind
     std::string_view kind;  // OPERATOR_CALL, DELEGATE_CALL, MOVE_CALL, JF_CALL or FREE_CALL
     uint32_t chain, instruction;
-    int64_t start_ns, end_ns;  // start_ns 0: not executed
+    int64_t start_ns, end_ns;                  // start_ns 0: not executed
+    const DelegateReport* delegate = nullptr;  // valid until the next execute; null: it has nothing to say
   };
   std::vector<Profile> profile() const;
 
@@ -151,6 +153,7 @@ class Method {
   std::atomic<bool> busy_ = false;
   bool profiling_ = false;
   std::vector<std::vector<std::pair<int64_t, int64_t>>> times_;
+  std::map<std::pair<size_t, size_t>, DelegateReport> reports_;  // by chain and instruction
 };
 
 }  // namespace sixfold

@@ -159,13 +159,20 @@ Status Method::reset_state() {
     std::memcpy(arenas_[t->allocation->memory_id - 1].data() + t->allocation->offset, initial.data(),
                 std::min(bytes, initial.size()));
   }
+  for (const BoundDelegate& d : delegates_)
+    if (d.functions->reset) d.functions->reset(d.handle);
   return {};
 }
 
 Status Method::init_delegates() {
+  std::set<const DelegateFunctions*> prepared;
   for (const pte::Delegate& d : plan_->delegates) {
     const DelegateFunctions* functions = find_delegate(d.id);
     if (!functions) return unsupported("this build has no delegates ", d.id);
+    if (functions->prepare && prepared.insert(functions).second) {
+      Status status = functions->prepare(program_, *plan_);
+      if (!status.ok()) return status.take_error().during(cat("initializing delegates ", d.id));
+    }
     auto handle = functions->init({plan_->name, d.blob, d.specs, &program_});
     if (!handle.ok()) return handle.take_error().during(cat("initializing delegate ", d.id));
     delegates_.push_back({functions, *handle});
@@ -189,6 +196,8 @@ Result<Method::Step> Method::bind_step(const pte::Instruction& instruction, cons
   if (const auto* call = std::get_if<pte::DelegateCall>(&instruction)) {
     DelegateStep step{call->delegate_index, {}};
     for (const pte::Index i : call->args) step.args.push_back(&values_[i]);
+    const BoundDelegate& bound = delegates_[call->delegate_index];
+    if (bound.functions->check) SF_TRY(bound.functions->check(bound.handle, step.args));
     return Step(std::move(step));
   }
   if (const auto* move = std::get_if<pte::Move>(&instruction)) return Step(*move);

@@ -2,81 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <deque>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
 
-#include "sixfold/execute/delegate.h"
-#include "sixfold/pte/qnn_options.h"
-#include "sixfold/qnn/context.h"
-#include "sixfold/qnn/soc.h"
-#include "sixfold/qnn/wrapper.h"
+#include "sixfold/execute/qnn_binary.h"
 
 namespace sixfold {
 namespace {
-
-// A library with a device for one SoC. All delegates for that SoC share it.
-struct Engine {
-  qnn::SystemLibrary system;
-  std::unique_ptr<qnn::Backend> backend;
-};
-
-// A binary that is loaded, for all methods whose graphs are in it.
-struct LoadedBinary {
-  std::shared_ptr<Engine> engine;  // outlives the context
-  std::unique_ptr<qnn::Context> context;
-  std::mutex running;  // a graph runs once at a time, and methods loaded twice share it
-};
-
-struct Shared {
-  std::mutex mutex;
-  QnnDelegateOptions options;
-  std::map<uint32_t, std::weak_ptr<Engine>> engines;                 // by SoC
-  std::map<const std::byte*, std::weak_ptr<LoadedBinary>> binaries;  // by where the blob is
-};
-Shared& shared() {
-  static auto* out = new Shared;
-  return *out;
-}
-
-Result<std::shared_ptr<Engine>> open_engine(uint32_t soc) {
-  if (auto known = shared().engines[soc].lock()) return known;
-  auto engine = std::make_shared<Engine>();
-  qnn::Library library;
-  if (const QnnDelegateOptions& options = shared().options; options.library && options.system) {
-    library = *options.library;
-    engine->system = *options.system;
-  } else {
-    SF_ASSIGN(const std::string folder, qnn::find_library_folder(options.lib_dir));
-    SF_ASSIGN(library, qnn::Library::load(folder));
-    SF_ASSIGN(engine->system, qnn::SystemLibrary::load(folder));
-  }
-  SF_ASSIGN(qnn::Backend backend, qnn::Backend::open(library, soc));
-  engine->backend = std::make_unique<qnn::Backend>(std::move(backend));
-  shared().engines[soc] = engine;
-  return engine;
-}
-
-Result<std::shared_ptr<LoadedBinary>> load_binary(std::span<const std::byte> blob,
-                                                  const pte::QnnOptions& options) {
-  if (auto known = shared().binaries[blob.data()].lock()) return known;
-  if (options.backend != 2)
-    return unsupported("the delegate is for backend ", options.backend,
-                       " of Qualcomm's, this engine is HTP (2)");
-  if (options.online_prepare) return unsupported("the delegate is a DLC to be compiled on the device");
-  SF_ASSIGN(const qnn::Wrapped wrapped, qnn::unwrap(blob));
-  const std::span<const std::byte> binary = wrapped.binary;
-  auto loaded = std::make_shared<LoadedBinary>();
-  SF_ASSIGN(loaded->engine, open_engine(static_cast<uint32_t>(options.soc)));
-  SF_ASSIGN(const qnn::BinaryInfo info, qnn::read_binary_info(loaded->engine->system, binary));
-  SF_TRY(qnn::check_fits(info, loaded->engine->backend->library(), static_cast<uint32_t>(options.soc)));
-  SF_ASSIGN(qnn::Context context, qnn::Context::load(*loaded->engine->backend, binary, info));
-  loaded->context = std::make_unique<qnn::Context>(std::move(context));
-  shared().binaries[blob.data()] = loaded;
-  return loaded;
-}
 
 // "input_12_x@0" -> 12; nothing for a name of another form, whose place is where it stands.
 std::optional<uint64_t> number_in(std::string_view name) {
@@ -89,20 +21,53 @@ std::optional<uint64_t> number_in(std::string_view name) {
 
 bool is_mutable_buffer(std::string_view name) { return name.find("mutbuf_") != std::string_view::npos; }
 
+// "input_3_mutbuf_12_x@0" -> "mutbuf_12"
+std::string buffer_key(std::string_view name) {
+  const size_t at = name.find("mutbuf_");
+  return std::string(name.substr(at, name.find('_', at + 7) - at));
+}
+
+// Extents without those that are 1: what decides where elements are.
+template <typename T>
+std::vector<uint64_t> extents(const T& dims) {
+  std::vector<uint64_t> out;
+  for (const auto d : dims)
+    if (d != 1) out.push_back(static_cast<uint64_t>(d));
+  return out;
+}
+
+// The names of QNN's events as ExecuTorch writes them.
+std::string name_with_unit(const qnn::Event& event) {
+  switch (event.unit) {
+    case qnn::EventUnit::microseconds:
+    case qnn::EventUnit::bytes:
+    case qnn::EventUnit::count:
+      return cat(event.name, " (", qnn::to_text(event.unit), ")");
+    default:
+      return event.name;
+  }
+}
+
+// The API's numbers: cycles of the whole graph on the accelerator, and of one op in it.
+constexpr uint32_t kAcceleratorCycles = 3003, kNode = 404;
+
 // One graph of a binary, bound to the arguments of a method's call.
 class QnnDelegate {
  public:
-  QnnDelegate(std::shared_ptr<LoadedBinary> binary, qnn::ContextGraph* graph)
-      : binary_(std::move(binary)), graph_(graph) {}
+  QnnDelegate(std::shared_ptr<QnnBinary> binary, qnn::ContextGraph* graph, const pte::QnnOptions& options)
+      : binary_(std::move(binary)), graph_(graph), options_(options) {}
 
   // Which argument is which tensor, as ExecuTorch's delegate has it: inputs by the number in their name,
-  // outputs as they stand; a mutable buffer of the graph takes no argument and lives here.
+  // outputs as they stand. A mutable buffer of the graph takes no argument and lives here, and so does what
+  // is an output only to be looked at.
   Status bind() {
     const auto& in = graph_->info().inputs;
     const auto& out = graph_->info().outputs;
     std::vector<size_t> order(in.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    const bool numbered = std::all_of(in.begin(), in.end(), [](const auto& t) { return number_in(t.name); });
+    const bool numbered =
+        !options_.from_context_binary &&
+        std::all_of(in.begin(), in.end(), [](const auto& t) { return number_in(t.name).has_value(); });
     if (numbered)
       std::stable_sort(order.begin(), order.end(),
                        [&](size_t a, size_t b) { return number_in(in[a].name) < number_in(in[b].name); });
@@ -117,33 +82,70 @@ class QnnDelegate {
       inputs_[i] = buffers_.back().bytes;
     }
     for (size_t i = 0; i < out.size(); ++i) {
-      if (!is_mutable_buffer(out[i].name)) {
+      if (is_mutable_buffer(out[i].name)) {
+        SF_TRY(bind_buffer(i));
+      } else if (options_.dump_intermediates && !out[i].name.starts_with("output_")) {
+        intermediates_.emplace_back(out[i].size_bytes);
+        outputs_[i] = intermediates_.back();
+      } else {
         output_args_.push_back(i);
-        continue;
       }
-      const auto buffer = std::find_if(buffers_.begin(), buffers_.end(),
-                                       [&](const Buffer& b) { return b.key == buffer_key(out[i].name); });
-      if (buffer == buffers_.end() || buffer->bytes.size() != out[i].size_bytes)
-        return invalid_model("output ", out[i].name, " of the delegate has no input of its size to replace");
-      outputs_[i] = buffer->bytes;
     }
     return {};
   }
 
-  Status execute(std::span<MethodValue* const> args) {
+  Status check(std::span<MethodValue* const> args) const {
     if (args.size() != input_args_.size() + output_args_.size())
       return invalid_model("the delegate is called with ", args.size(), " arguments, its graph ",
                            graph_->name(), " has ", input_args_.size(), " inputs and ", output_args_.size(),
                            " outputs");
-    for (size_t i = 0; i < input_args_.size(); ++i) {
-      SF_ASSIGN(inputs_[input_args_[i]], bytes_of(*args[i], graph_->info().inputs[input_args_[i]]));
-    }
-    for (size_t i = 0; i < output_args_.size(); ++i) {
-      SF_ASSIGN(outputs_[output_args_[i]],
-                bytes_of(*args[input_args_.size() + i], graph_->info().outputs[output_args_[i]]));
-    }
+    for (size_t i = 0; i < args.size(); ++i) SF_TRY(check_argument(*args[i], tensor_of(i)));
+    return {};
+  }
+
+  Status execute(std::span<MethodValue* const> args) {
+    SF_TRY(check(args));
     const std::lock_guard lock(binary_->running);
-    return graph_->execute(inputs_, outputs_);
+    for (size_t i = 0; i < args.size(); ++i) {
+      auto& t = std::get<TensorState>(*args[i]);
+      const qnn::TensorInfo& info = tensor_of(i);
+      if (!t.data && t.size_bytes() > 0)
+        return invalid_argument("argument ", info.name, " of the delegate has no memory");
+      const std::span<std::byte> bytes{t.data, t.size_bytes()};
+      const bool is_input = i < input_args_.size();
+      const size_t at = is_input ? input_args_[i] : output_args_[i - input_args_.size()];
+      if (!info.dynamic.empty())
+        SF_TRY(is_input ? graph_->resize_input(at, t.sizes) : graph_->resize_output(at, t.sizes));
+      if (is_input)
+        inputs_[at] = bytes;
+      else
+        outputs_[at] = bytes;
+    }
+    return graph_->execute(inputs_, outputs_, binary_->profile.get());
+  }
+
+  void reset() {
+    for (Buffer& b : buffers_) std::fill(b.bytes.begin(), b.bytes.end(), std::byte{0});
+  }
+
+  Result<DelegateReport> report() const {
+    DelegateReport out;
+    for (size_t i = 0; options_.dump_intermediates && i < outputs_.size(); ++i) {
+      const qnn::TensorInfo& t = graph_->info().outputs[i];
+      out.tensors.push_back({t.name,
+                             qnn::storage_of(t.dtype),
+                             Shape(t.dims.begin(), t.dims.end()),
+                             {outputs_[i].begin(), outputs_[i].end()}});
+    }
+    if (!binary_->profile) return out;
+    SF_ASSIGN(const std::vector<qnn::Event> events, binary_->profile->events());
+    for (const qnn::Event& event : events) {
+      out.events.push_back({name_with_unit(event), event.value});
+      if (event.type != kAcceleratorCycles) continue;
+      for (const qnn::Event& part : event.parts)
+        if (part.type == kNode) out.events.push_back({name_with_unit(part), part.value});
+    }
+    return out;
   }
 
  private:
@@ -151,55 +153,84 @@ class QnnDelegate {
     std::string key;
     std::vector<std::byte> bytes;
   };
-  static std::string buffer_key(std::string_view name) {
-    const size_t at = name.find("mutbuf_");
-    return std::string(name.substr(at, name.find('_', at + 7) - at));
+
+  Status bind_buffer(size_t i) {
+    const qnn::TensorInfo& out = graph_->info().outputs[i];
+    const auto buffer = std::find_if(buffers_.begin(), buffers_.end(),
+                                     [&](const Buffer& b) { return b.key == buffer_key(out.name); });
+    if (buffer == buffers_.end() || buffer->bytes.size() != out.size_bytes)
+      return invalid_model("output ", out.name, " of the delegate has no input of its size to replace");
+    outputs_[i] = buffer->bytes;
+    return {};
   }
 
-  static Result<std::span<std::byte>> bytes_of(MethodValue& value, const qnn::TensorInfo& info) {
-    auto* t = std::get_if<TensorState>(&value);
+  const qnn::TensorInfo& tensor_of(size_t argument) const {
+    return argument < input_args_.size()
+               ? graph_->info().inputs[input_args_[argument]]
+               : graph_->info().outputs[output_args_[argument - input_args_.size()]];
+  }
+
+  static Status check_argument(const MethodValue& value, const qnn::TensorInfo& info) {
+    const auto* t = std::get_if<TensorState>(&value);
     if (!t)
       return invalid_model("argument ", info.name, " of the delegate is ", kind_name(value),
                            ", not a tensor");
-    if (!t->data && t->size_bytes() > 0)
-      return invalid_argument("argument ", info.name, " of the delegate has no memory");
-    if (t->size_bytes() != info.size_bytes || size_of(t->dtype) != qnn::size_of(info.dtype))
+    const DType storage = qnn::storage_of(info.dtype);
+    const bool same_type = size_of(t->dtype) == size_of(storage) && is_float(t->dtype) == is_float(storage);
+    bool same_shape = extents(t->sizes) == extents(info.dims);
+    if (!info.dynamic.empty()) {
+      same_shape = t->sizes.size() == info.dims.size();
+      for (size_t d = 0; same_shape && d < info.dims.size(); ++d)
+        same_shape = info.dynamic[d] ? t->sizes[d] <= info.dims[d] : t->sizes[d] == info.dims[d];
+    }
+    if (!same_type || !same_shape)
       return invalid_model("argument ", info.name, " of the delegate is ", t->dtype, t->sizes,
-                           ", its graph has ", qnn::to_text(info.dtype), " of ", info.size_bytes, " bytes");
-    return std::span<std::byte>{t->data, t->size_bytes()};
+                           " in the program, its graph has ", qnn::to_text(info.dtype), info.dims);
+    return {};
   }
 
-  std::shared_ptr<LoadedBinary> binary_;
+  std::shared_ptr<QnnBinary> binary_;
   qnn::ContextGraph* graph_;
+  pte::QnnOptions options_;
   std::vector<size_t> input_args_, output_args_;  // argument -> tensor of the graph
   std::vector<std::span<const std::byte>> inputs_;
   std::vector<std::span<std::byte>> outputs_;
   std::deque<Buffer> buffers_;
+  std::deque<std::vector<std::byte>> intermediates_;
 };
 
+Status prepare(const Program& program, const pte::Method&) {
+  const std::lock_guard lock(qnn_mutex());
+  return guard_payloads(program);
+}
+
 Result<void*> init(const DelegateInit& init) {
-  const pte::CompileSpec* spec = nullptr;
-  for (const pte::CompileSpec& s : init.specs)
-    if (s.key == pte::kQnnSpecKey) spec = &s;
-  if (!spec) return invalid_model("a ", pte::kQnnBackend, " delegate has no compile spec ", pte::kQnnSpecKey);
-  SF_ASSIGN(const pte::QnnOptions options, pte::read_qnn_options(spec->value));
-  const std::lock_guard lock(shared().mutex);
-  SF_ASSIGN(std::shared_ptr<LoadedBinary> binary, load_binary(init.blob, options));
+  const std::lock_guard lock(qnn_mutex());
+  SF_ASSIGN(const QnnPayload payload,
+            read_qnn_payload(init.blob, init.specs, *init.program, qnn_delegate_options().soc));
+  SF_ASSIGN(std::shared_ptr<QnnBinary> binary, load_qnn_binary(init, payload));
   qnn::ContextGraph* graph = binary->context->graph(init.method);
-  if (!graph)
-    return invalid_model("the delegate of method ", init.method, " has no graph of that name, its first is ",
-                         binary->context->graphs().empty() ? "missing" : binary->context->graphs()[0].name());
-  auto delegate = std::make_unique<QnnDelegate>(std::move(binary), graph);
+  if (!graph) {
+    std::string names;
+    for (const qnn::ContextGraph& g : binary->context->graphs())
+      names += cat(names.empty() ? "" : ", ", g.name());
+    return invalid_model("the delegate of method ", init.method, " has no graph of that name, it has ",
+                         names.empty() ? "none" : names);
+  }
+  auto delegate = std::make_unique<QnnDelegate>(std::move(binary), graph, payload.options);
   SF_TRY(delegate->bind());
   return static_cast<void*>(delegate.release());
 }
 
-Status execute(void* handle, std::span<MethodValue* const> args) {
-  return static_cast<QnnDelegate*>(handle)->execute(args);
-}
+QnnDelegate& delegate_of(void* handle) { return *static_cast<QnnDelegate*>(handle); }
+
+Status execute(void* handle, std::span<MethodValue* const> args) { return delegate_of(handle).execute(args); }
+Status check(void* handle, std::span<MethodValue* const> args) { return delegate_of(handle).check(args); }
+void reset(void* handle) { delegate_of(handle).reset(); }
+Result<DelegateReport> report(void* handle) { return delegate_of(handle).report(); }
 
 void destroy(void* handle) {
-  const std::lock_guard lock(shared().mutex);
+  const std::lock_guard lock(qnn_mutex());
   delete static_cast<QnnDelegate*>(handle);
 }
 
@@ -207,10 +238,16 @@ void destroy(void* handle) {
 
 Status register_qnn_delegate(QnnDelegateOptions options) {
   {
-    const std::lock_guard lock(shared().mutex);
-    shared().options = std::move(options);
+    const std::lock_guard lock(qnn_mutex());
+    qnn_delegate_options() = std::move(options);
   }
-  return register_delegate(pte::kQnnBackend, {.init = init, .execute = execute, .destroy = destroy});
+  return register_delegate(pte::kQnnBackend, {.init = init,
+                                              .execute = execute,
+                                              .destroy = destroy,
+                                              .prepare = prepare,
+                                              .check = check,
+                                              .reset = reset,
+                                              .report = report});
 }
 
 }  // namespace sixfold

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "sixfold/base/result.h"
-#include "sixfold/qnn/library.h"
+#include "sixfold/qnn/profile.h"
 
 namespace sixfold {
 
@@ -14,6 +14,11 @@ struct QnnDelegateOptions {
   // An engine of this process instead, such as the emulator.
   std::optional<qnn::Library> library;
   std::optional<qnn::SystemLibrary> system;
+  uint32_t soc = 0;  // the device; 0: whatever each file is for, which a host's engine can be
+  // What each call reports; nothing: as the file's compile spec says.
+  std::optional<qnn::ProfileLevel> profile_level;
+  // Payloads of files without a manifest are tried in a child process first, unless the engine is ours.
+  bool guard = true;
 };
 
 // From now on programs with such delegates load. The library is opened when the first one does.

@@ -10,7 +10,10 @@ Result<std::shared_ptr<Program::State>> Program::load(std::span<const std::byte>
   auto state = std::make_shared<State>();
   pte::OpenOptions open{.check_data = options.check_data};
   open.verify = {.limits = options.limits, .arity = kernel_arity};
-  SF_ASSIGN(state->program, pte::open(bytes, open));
+  pte::Sealed sealed;
+  SF_ASSIGN(state->program, pte::open(bytes, open, &state->layout, &sealed));
+  state->file = bytes;
+  if (state->layout.manifest) state->sealed = std::move(sealed);
   for (const std::string& path : options.data_files) {
     SF_ASSIGN(const auto file, MappedFile::open(path));
     if (options.prefetch) file->prefetch();
@@ -69,6 +72,20 @@ Result<std::span<const std::byte>> Program::data_of(const pte::Tensor& tensor) c
 
 void Program::forget(std::span<const std::byte> data) const {
   for (const auto& file : state_->files) file->forget(data);
+}
+
+Result<bool> Program::vouches(std::span<const std::byte> part) const {
+  if (!state_->sealed) return false;
+  const auto same = [&](std::span<const std::byte> of_file) {
+    return of_file.data() == part.data() && of_file.size() == part.size();
+  };
+  const auto& segments = state_->layout.segments;
+  for (size_t i = 0; i < segments.size(); ++i)
+    if (same(state_->file.subspan(segments[i].offset, segments[i].size))) {
+      SF_TRY(pte::check_hash(part, state_->sealed->segments[i], cat("segment ", i)));
+      return true;
+    }
+  return false;
 }
 
 const std::span<const std::byte>* Program::find_named_data(std::string_view key) const {

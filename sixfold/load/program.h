@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "sixfold/pte/manifest.h"
 #include "sixfold/pte/program.h"
 #include "sixfold/pte/ptd.h"
+#include "sixfold/pte/read.h"
 
 namespace sixfold {
 
@@ -44,12 +46,22 @@ class Program {
   Result<std::span<const std::byte>> data_of(const pte::Tensor& tensor) const;
   // A hint that constant data will not be read again soon; for data that is mapped from a file.
   void forget(std::span<const std::byte> data) const;
+  // Null for a file without one.
+  const pte::Manifest* manifest() const { return state_->sealed ? &state_->sealed->manifest : nullptr; }
+  // Whether the manifest vouches for bytes of the file, a whole part of it: their hash is compared, and an
+  // error says that it differs. False when there is no hash of them.
+  Result<bool> vouches(std::span<const std::byte> part) const;
+  // Programs that share everything have the same; null once the last is gone.
+  std::weak_ptr<const void> identity() const { return state_; }
   // Named data of the program or of a .ptd, for delegates; null when there is none.
   const std::span<const std::byte>* find_named_data(std::string_view key) const;
 
  private:
   struct State {
     pte::Program program;
+    std::span<const std::byte> file;
+    pte::Layout layout;
+    std::optional<pte::Sealed> sealed;  // the manifest with its hashes
     // What keeps the bytes that the rest refers to.
     std::shared_ptr<const void> owner;
     std::vector<std::shared_ptr<const MappedFile>> files;

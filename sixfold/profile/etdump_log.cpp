@@ -120,6 +120,33 @@ void EtDumpLog::add_load(int64_t start_ns, int64_t end_ns) {
   dump_.runs.push_back(std::move(run));
 }
 
+// As ExecuTorch logs them: a value of any unit is the end of an event that starts at 0.
+void EtDumpLog::add_delegate(const DelegateReport& report, int32_t chain, int32_t instruction,
+                             pte::EtDump::Run& run) {
+  for (const DelegateEvent& e : report.events) {
+    pte::ProfileEvent out;
+    out.chain = chain;
+    out.instruction = instruction;
+    out.delegate_name = e.name;
+    out.end_ns = e.value;
+    run.events.emplace_back(std::move(out));
+  }
+  if (!keeps_) return;
+  for (const DelegateTensor& t : report.tensors) {
+    TensorState state;
+    state.dtype = t.dtype;
+    state.sizes = t.sizes;
+    for (size_t d = 0; d < t.sizes.size(); ++d) state.dim_order.push_back(static_cast<uint8_t>(d));
+    state.data = const_cast<std::byte*>(t.bytes.data());
+    pte::DebugEvent out;
+    out.chain = chain;
+    out.instruction = instruction;
+    out.delegate_name = t.name;
+    out.value = keep(state);
+    run.events.emplace_back(std::move(out));
+  }
+}
+
 void EtDumpLog::add_run(const Method& method, int64_t start_ns, int64_t end_ns) {
   pte::EtDump::Run run;
   run.name = kExecute;
@@ -127,6 +154,7 @@ void EtDumpLog::add_run(const Method& method, int64_t start_ns, int64_t end_ns) 
   for (const Method::Profile& p : method.profile()) {
     if (p.start_ns == 0) continue;  // jumped over
     const auto chain = static_cast<int32_t>(p.chain), instruction = static_cast<int32_t>(p.instruction);
+    if (p.delegate) add_delegate(*p.delegate, chain, instruction, run);
     if (const auto it = values_.find({p.chain, p.instruction}); it != values_.end())
       for (pte::DebugEvent& e : it->second) run.events.emplace_back(std::move(e));
     if (p.kind == "OPERATOR_CALL") {  // the kernel's own time inside the instruction's

@@ -34,6 +34,7 @@ class EtDumpLog final : public MethodObserver {
 
  private:
   pte::LoggedTensor keep(const TensorState& tensor);
+  void add_delegate(const DelegateReport& report, int32_t chain, int32_t instruction, pte::EtDump::Run& run);
   bool add_value(const ObservedResult& result, pte::DebugEvent& event);
 
   pte::EtDump dump_;

@@ -55,7 +55,8 @@ struct EventWriter {
   FlatBufferBuilder& builder;
 
   Offset<wire::Event> operator()(const ProfileEvent& event) {
-    const auto name = builder.CreateString(event.name);
+    // Events inside a delegate have their name there.
+    const auto name = text(builder, event.name);
     const auto delegate_name = text(builder, event.delegate_name);
     Offset<flatbuffers::Vector<uint8_t>> metadata;
     if (!event.delegate_metadata.empty())

@@ -37,13 +37,6 @@ std::string texts(const std::vector<std::string>& items) {
   return out + "]";
 }
 
-Status check_part(std::span<const std::byte> bytes, const std::string& expected, std::string_view what) {
-  const std::string found = hash_hex(bytes);
-  if (found == expected) return ok_status();
-  return invalid_model("the file is damaged: the hash of ", what, " (", bytes.size(), " bytes) is ", found,
-                       ", the manifest has ", expected);
-}
-
 std::string digits(XXH128_hash_t hash) {
   std::string out;
   for (const uint64_t half : {uint64_t{hash.high64}, uint64_t{hash.low64}})
@@ -55,6 +48,13 @@ std::string digits(XXH128_hash_t hash) {
 
 std::string hash_hex(std::span<const std::byte> bytes) {
   return digits(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+Status check_hash(std::span<const std::byte> part, const std::string& expected, std::string_view what) {
+  const std::string found = hash_hex(part);
+  if (found == expected) return ok_status();
+  return invalid_model("the file is damaged: the hash of ", what, " (", part.size(), " bytes) is ", found,
+                       ", the manifest has ", expected);
 }
 
 HashStream::HashStream() : state_(XXH3_createState()) {
@@ -110,7 +110,8 @@ Result<Sealed> parse_manifest(std::string_view json) {
   return out;
 }
 
-Result<Manifest> check_manifest(std::span<const std::byte> file, const Layout& layout, CheckData check) {
+Result<Manifest> check_manifest(std::span<const std::byte> file, const Layout& layout, CheckData check,
+                                Sealed* out) {
   if (!layout.manifest) return Manifest{};
   const auto part = [&](const Layout::Segment& where) { return file.subspan(where.offset, where.size); };
   const auto text = part(layout.segments[*layout.manifest]);
@@ -120,10 +121,11 @@ Result<Manifest> check_manifest(std::span<const std::byte> file, const Layout& l
                          layout.segments.size());
   const auto wanted = [&](uint64_t size) { return check == CheckData::all || size <= kSmallPart; };
   if (wanted(layout.program_size))
-    SF_TRY(check_part(file.first(layout.program_size), sealed.program, "the program"));
+    SF_TRY(check_hash(file.first(layout.program_size), sealed.program, "the program"));
   for (size_t i = 0; i < layout.segments.size(); ++i)
     if (i != *layout.manifest && wanted(layout.segments[i].size))
-      SF_TRY(check_part(part(layout.segments[i]), sealed.segments[i], cat("segment ", i)));
+      SF_TRY(check_hash(part(layout.segments[i]), sealed.segments[i], cat("segment ", i)));
+  if (out) *out = sealed;
   return std::move(sealed.manifest);
 }
 

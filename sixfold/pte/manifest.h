@@ -65,7 +65,11 @@ enum class CheckData : uint8_t {
 inline constexpr uint64_t kSmallPart = uint64_t{1} << 20;
 
 // The file's manifest, after its hashes were found to be those of the file. A file without one gives an empty
-// Manifest, and nothing was checked.
-Result<Manifest> check_manifest(std::span<const std::byte> file, const Layout& layout, CheckData check);
+// Manifest, and nothing was checked. sealed gets its hashes, where there are any.
+Result<Manifest> check_manifest(std::span<const std::byte> file, const Layout& layout, CheckData check,
+                                Sealed* sealed = nullptr);
+
+// The hash of one part of the file against its manifest.
+Status check_hash(std::span<const std::byte> part, const std::string& expected, std::string_view what);
 
 }  // namespace sixfold::pte

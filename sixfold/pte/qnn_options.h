@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "sixfold/base/result.h"
@@ -24,7 +25,14 @@ struct QnnOptions {
   int32_t profile_level = 0;
   bool online_prepare = false;  // the blob is a DLC, to be compiled where it is loaded
   bool single_heads = false;
+  bool dump_intermediates = false;   // every tensor of the graph is among its outputs
+  bool from_context_binary = false;  // others made the binary: its tensors have their own names
+  bool dlbc = false, slc_allocator = false, fold_relu = true, conv_on_hmx = true;
+  uint32_t op_packages = 0;  // libraries with ops of the user's that it needs
 };
+
+// "HTP"; a number that is none: "backend 9".
+std::string qnn_backend_name(int32_t backend);
 
 std::vector<std::byte> write_qnn_options(const QnnOptions& options);
 Result<QnnOptions> read_qnn_options(std::span<const std::byte> bytes);

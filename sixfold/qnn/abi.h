@@ -82,8 +82,8 @@ struct Buffer {
   void* data;
   uint32_t size_bytes;  // not checked by the library
 };
-// Version 1 is the front of version 2, which HTP takes too. What follows it (dynamic dims, sparse
-// parameters) is read of binaries that others made, and never used.
+// Version 1 is the front of version 2, which HTP takes too. What follows it is read of binaries that others
+// made: a byte for each axis whose extent may be smaller at execute, and sparse parameters, never used.
 struct Tensor {
   uint32_t version;
   struct {
@@ -98,7 +98,10 @@ struct Tensor {
     uint32_t memory_type;  // 0: buffer
     Buffer buffer;
   } v1;
-  uint64_t v2[3];
+  struct {
+    const uint8_t* is_dynamic;  // null: none is
+    uint64_t sparse[2];
+  } v2;
 };
 
 // ---- ops

@@ -56,6 +56,7 @@ Result<TensorInfo> read_tensor(const abi::Tensor& t) {
   out.dims.assign(t.v1.dims, t.v1.dims + t.v1.rank);
   SF_ASSIGN(out.quantization, read_quantization(t.v1.quantize));
   SF_ASSIGN(out.size_bytes, tensor_bytes(out.name, out.dtype, out.dims));
+  if (t.version == 2 && t.v2.is_dynamic) out.dynamic.assign(t.v2.is_dynamic, t.v2.is_dynamic + t.v1.rank);
   return out;
 }
 
@@ -67,25 +68,6 @@ Result<std::vector<TensorInfo>> read_tensors(const abi::Tensor* list, uint32_t c
   for (uint32_t i = 0; i < count; ++i) {
     SF_ASSIGN(TensorInfo t, read_tensor(list[i]));
     out.push_back(std::move(t));
-  }
-  return out;
-}
-
-Result<GraphInfo> read_graph(const abi::GraphInfo& g) {
-  GraphInfo out;
-  out.name = g.name ? g.name : "";
-  SF_ASSIGN(out.inputs, read_tensors(g.inputs, g.input_count));
-  SF_ASSIGN(out.outputs, read_tensors(g.outputs, g.output_count));
-  if (g.version >= 3 && g.blob && g.blob_size >= sizeof(abi::HtpGraphBlob)) {
-    abi::HtpGraphBlob blob;
-    std::memcpy(&blob, g.blob, sizeof blob);
-    if (blob.version == 1) {
-      out.spill_fill_bytes = blob.spill_fill_bytes;
-      out.vtcm_bytes = blob.vtcm_bytes;
-      out.optimization_level = blob.optimization_level;
-      out.hvx_threads = blob.hvx_threads;
-      out.dlbc = blob.dlbc != 0;
-    }
   }
   return out;
 }
@@ -110,13 +92,32 @@ Result<BinaryInfo> read_info(const abi::BinaryInfo& info) {
     return invalid_model("the context binary has ", info.graph_count, " graphs, expected at most ",
                          kMostGraphs);
   for (uint32_t i = 0; i < info.graph_count; ++i) {
-    SF_ASSIGN(GraphInfo graph, read_graph(info.graphs[i]));
+    SF_ASSIGN(GraphInfo graph, read_graph_info(info.graphs[i]));
     out.graphs.push_back(std::move(graph));
   }
   return out;
 }
 
 }  // namespace
+
+Result<GraphInfo> read_graph_info(const abi::GraphInfo& g) {
+  GraphInfo out;
+  out.name = g.name ? g.name : "";
+  SF_ASSIGN(out.inputs, read_tensors(g.inputs, g.input_count));
+  SF_ASSIGN(out.outputs, read_tensors(g.outputs, g.output_count));
+  if (g.version >= 3 && g.blob && g.blob_size >= sizeof(abi::HtpGraphBlob)) {
+    abi::HtpGraphBlob blob;
+    std::memcpy(&blob, g.blob, sizeof blob);
+    if (blob.version == 1) {
+      out.spill_fill_bytes = blob.spill_fill_bytes;
+      out.vtcm_bytes = blob.vtcm_bytes;
+      out.optimization_level = blob.optimization_level;
+      out.hvx_threads = blob.hvx_threads;
+      out.dlbc = blob.dlbc != 0;
+    }
+  }
+  return out;
+}
 
 const GraphInfo* BinaryInfo::graph(std::string_view name) const {
   for (const GraphInfo& g : graphs)

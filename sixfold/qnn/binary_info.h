@@ -19,6 +19,7 @@ struct TensorInfo {
   std::vector<uint32_t> dims;
   Quantization quantization;
   size_t size_bytes = 0;
+  std::vector<bool> dynamic;  // axes whose extent may be smaller than dims; empty: none
 };
 
 struct GraphInfo {
@@ -48,6 +49,9 @@ Result<BinaryInfo> read_binary_info(const SystemLibrary& system, std::span<const
 // The host's library loads a binary of any SoC and knows no answer for a newer one than itself: refused here
 // with both sides named. soc 0: any.
 Status check_fits(const BinaryInfo& info, const Library& library, uint32_t soc);
+
+// Of a graph as the system library describes it, in binaries and DLCs.
+Result<GraphInfo> read_graph_info(const abi::GraphInfo& graph);
 
 // dims times the element's bytes; nothing for a type without a size, or when it does not fit 32 bits, which
 // the API's sizes have.

@@ -40,14 +40,42 @@ Status bind(std::vector<abi::Tensor>& tensors, const std::vector<TensorInfo>& in
 
 ContextGraph::ContextGraph(const abi::Functions& functions, abi::Handle handle, GraphInfo info)
     : functions_(functions), handle_(handle), info_(std::move(info)) {
-  for (const TensorInfo& t : info_.inputs) inputs_.push_back(execute_tensor(t));
-  for (const TensorInfo& t : info_.outputs) outputs_.push_back(execute_tensor(t));
+  now_in_ = info_.inputs;
+  now_out_ = info_.outputs;
+  for (const TensorInfo& t : now_in_) inputs_.push_back(execute_tensor(t));
+  for (const TensorInfo& t : now_out_) outputs_.push_back(execute_tensor(t));
+}
+
+namespace {
+
+// dims stay where they are, since a tensor of the API points to them.
+Status resize(TensorInfo& now, const TensorInfo& most, std::span<const int64_t> sizes) {
+  bool fits = sizes.size() == most.dims.size();
+  for (size_t d = 0; fits && d < sizes.size(); ++d)
+    fits = d < most.dynamic.size() && most.dynamic[d] ? sizes[d] >= 0 && sizes[d] <= most.dims[d]
+                                                      : sizes[d] == most.dims[d];
+  if (!fits)
+    return invalid_argument("tensor ", most.name, " of the graph cannot be ",
+                            std::vector<int64_t>(sizes.begin(), sizes.end()), ", it was prepared as ",
+                            most.dims);
+  for (size_t d = 0; d < sizes.size(); ++d) now.dims[d] = static_cast<uint32_t>(sizes[d]);
+  SF_ASSIGN(now.size_bytes, tensor_bytes(now.name, now.dtype, now.dims));
+  return {};
+}
+
+}  // namespace
+
+Status ContextGraph::resize_input(size_t i, std::span<const int64_t> sizes) {
+  return resize(now_in_[i], info_.inputs[i], sizes);
+}
+Status ContextGraph::resize_output(size_t i, std::span<const int64_t> sizes) {
+  return resize(now_out_[i], info_.outputs[i], sizes);
 }
 
 Status ContextGraph::execute(std::span<const std::span<const std::byte>> inputs,
                              std::span<const std::span<std::byte>> outputs, const Profile* profile) {
-  SF_TRY(bind(inputs_, info_.inputs, inputs, "input"));
-  SF_TRY(bind(outputs_, info_.outputs, outputs, "output"));
+  SF_TRY(bind(inputs_, now_in_, inputs, "input"));
+  SF_TRY(bind(outputs_, now_out_, outputs, "output"));
   const LogCapture log;
   const LibraryTimer timer;
   const abi::ErrorCode e = functions_.graph_execute(

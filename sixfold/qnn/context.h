@@ -45,11 +45,17 @@ class ContextGraph {
   Status execute(std::span<const std::span<const std::byte>> inputs,
                  std::span<const std::span<std::byte>> outputs, const Profile* profile = nullptr);
 
+  // For graphs with dynamic axes: the extents of an input or output from now on, and with them its bytes.
+  // Only axes that are dynamic may differ from info(), and only to be smaller.
+  Status resize_input(size_t i, std::span<const int64_t> sizes);
+  Status resize_output(size_t i, std::span<const int64_t> sizes);
+
  private:
   const abi::Functions& functions_;
   abi::Handle handle_;
   GraphInfo info_;
   std::vector<abi::Tensor> inputs_, outputs_;  // ready but for the data
+  std::vector<TensorInfo> now_in_, now_out_;   // of info_, with the extents of now
 };
 
 class Context {
@@ -62,6 +68,11 @@ class Context {
   // Bytes that nobody vouches for may crash the library: load them in a guard (qnn/guard.h) first.
   static Result<Context> load(const Backend& backend, std::span<const std::byte> bytes,
                               const BinaryInfo& info, const ContextOptions& options = {});
+
+  // From a DLC, a graph that is not prepared for any SoC yet: that happens now. Unsupported for a library of
+  // a version whose call for this is not known (see qnn/dlc.cpp). May crash the library as load may.
+  static Result<Context> from_dlc(const Backend& backend, const SystemLibrary& system,
+                                  std::span<const std::byte> bytes, const ContextOptions& options = {});
 
   Result<std::vector<std::byte>> binary() const;  // of a context that was built
 

@@ -4,53 +4,38 @@
 #include "sixfold/qnn/log.h"
 
 namespace sixfold::qnn {
-namespace {
 
-// The backend's own options, each behind a config of the API, in a list that ends with null.
-class HtpGraphConfigs {
- public:
-  explicit HtpGraphConfigs(const GraphOptions& options) {
-    add(abi::HtpGraphOption::vtcm_mb).u32 = options.vtcm_mb;
-    if (options.fp16) add(abi::HtpGraphOption::precision).u32 = 1;
-    optimize(abi::HtpOptimization::level, static_cast<float>(options.optimization_level));
-    if (options.hvx_threads > 0) add(abi::HtpGraphOption::hvx_threads).u64 = options.hvx_threads;
-    if (options.dlbc) optimize(abi::HtpOptimization::dlbc, 1);
-    if (options.dlbc_weights) optimize(abi::HtpOptimization::dlbc_weights, 1);
-    if (options.slc_allocator) optimize(abi::HtpOptimization::slc_allocator, 1);
-    if (!options.fold_relu) add(abi::HtpGraphOption::no_relu_folding).flag = true;
-    if (!options.short_conv_on_hmx) add(abi::HtpGraphOption::no_short_conv_on_hmx).flag = true;
-    for (const abi::HtpGraphConfig& custom : customs_) configs_.push_back({.option = 0, .custom = &custom});
-    if (options.priority != Priority::normal)
-      configs_.push_back(
-          {.option = abi::kGraphPriority, .priority = static_cast<uint32_t>(options.priority)});
-    for (const abi::Config& config : configs_) list_.push_back(&config);
-    list_.push_back(nullptr);
-  }
-  abi::ConfigList list() const { return list_.data(); }
+HtpGraphConfigs::HtpGraphConfigs(const GraphOptions& options) {
+  add(abi::HtpGraphOption::vtcm_mb).u32 = options.vtcm_mb;
+  if (options.fp16) add(abi::HtpGraphOption::precision).u32 = 1;
+  optimize(abi::HtpOptimization::level, static_cast<float>(options.optimization_level));
+  if (options.hvx_threads > 0) add(abi::HtpGraphOption::hvx_threads).u64 = options.hvx_threads;
+  if (options.dlbc) optimize(abi::HtpOptimization::dlbc, 1);
+  if (options.dlbc_weights) optimize(abi::HtpOptimization::dlbc_weights, 1);
+  if (options.slc_allocator) optimize(abi::HtpOptimization::slc_allocator, 1);
+  if (!options.fold_relu) add(abi::HtpGraphOption::no_relu_folding).flag = true;
+  if (!options.short_conv_on_hmx) add(abi::HtpGraphOption::no_short_conv_on_hmx).flag = true;
+  for (const abi::HtpGraphConfig& custom : customs_) configs_.push_back({.option = 0, .custom = &custom});
+  if (options.priority != Priority::normal)
+    configs_.push_back({.option = abi::kGraphPriority, .priority = static_cast<uint32_t>(options.priority)});
+  for (const abi::Config& config : configs_) list_.push_back(&config);
+  list_.push_back(nullptr);
+}
 
- private:
-  abi::HtpGraphConfig& add(abi::HtpGraphOption option) {
-    abi::HtpGraphConfig& c = customs_.emplace_back(abi::HtpGraphConfig{});
-    c.option = option;
-    return c;
-  }
-  void optimize(abi::HtpOptimization type, float value) {
-    add(abi::HtpGraphOption::optimization).optimization = {type, value};
-  }
-  std::deque<abi::HtpGraphConfig> customs_;
-  std::deque<abi::Config> configs_;
-  std::vector<const abi::Config*> list_;
-};
+abi::HtpGraphConfig& HtpGraphConfigs::add(abi::HtpGraphOption option) {
+  abi::HtpGraphConfig& c = customs_.emplace_back(abi::HtpGraphConfig{});
+  c.option = option;
+  return c;
+}
 
-}  // namespace
+void HtpGraphConfigs::optimize(abi::HtpOptimization type, float value) {
+  add(abi::HtpGraphOption::optimization).optimization = {type, value};
+}
 
 Status GraphBuilder::build(abi::Handle context, const GraphOptions& options, const Profile* profile) {
   SF_TRY(create(context, options));
   // Inputs and outputs first, all of them and in order: it is the order in which the binary lists them.
-  for (uint32_t i = 0; i < spec_.tensors.size(); ++i)
-    if (const TensorKind kind = spec_.tensors[i].kind;
-        kind == TensorKind::app_write || kind == TensorKind::app_read)
-      SF_TRY(make_tensor({i}));
+  for (const TensorRef ref : spec_.interface()) SF_TRY(make_tensor(ref));
   for (const OpSpec& op : spec_.ops)
     if (Status s = add_node(op); !s.ok()) return s.take_error().during(cat("adding ", op.type, " ", op.name));
   return finalize(profile);
@@ -142,13 +127,12 @@ Status GraphBuilder::finalize(const Profile* profile) {
 Result<GraphInfo> GraphBuilder::info() const {
   GraphInfo out;
   out.name = spec_.name;
-  for (uint32_t i = 0; i < spec_.tensors.size(); ++i) {
-    const TensorSpec& t = spec_.tensors[i];
+  for (const TensorRef ref : spec_.interface()) {
+    const TensorSpec& t = spec_.tensor(ref);
     const bool input = t.kind == TensorKind::app_write;
-    if (!input && t.kind != TensorKind::app_read) continue;
     SF_ASSIGN(const size_t bytes, tensor_bytes(t.name, t.dtype, t.dims));
     (input ? out.inputs : out.outputs)
-        .push_back({t.name, tensors_[i].v1.id, t.kind, t.dtype, t.dims, t.quantization, bytes});
+        .push_back({t.name, tensors_[ref.index].v1.id, t.kind, t.dtype, t.dims, t.quantization, bytes});
   }
   return out;
 }

@@ -10,6 +10,22 @@
 
 namespace sixfold::qnn {
 
+// The backend's own options, each behind a config of the API, in a list that ends with null.
+class HtpGraphConfigs {
+ public:
+  explicit HtpGraphConfigs(const GraphOptions& options);
+  HtpGraphConfigs(const HtpGraphConfigs&) = delete;
+  HtpGraphConfigs& operator=(const HtpGraphConfigs&) = delete;
+  abi::ConfigList list() const { return list_.data(); }
+
+ private:
+  abi::HtpGraphConfig& add(abi::HtpGraphOption option);
+  void optimize(abi::HtpOptimization type, float value);
+  std::deque<abi::HtpGraphConfig> customs_;
+  std::deque<abi::Config> configs_;
+  std::vector<const abi::Config*> list_;
+};
+
 class GraphBuilder {
  public:
   // spec must outlive it.

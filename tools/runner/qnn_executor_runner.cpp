@@ -10,6 +10,7 @@
 #include "sixfold/base/cat.h"
 #include "sixfold/base/mapped_file.h"
 #include "sixfold/execute/method.h"
+#include "sixfold/execute/qnn_delegate.h"
 #include "sixfold/profile/etdump_log.h"
 #include "tools/runner/flags.h"
 
@@ -28,7 +29,8 @@ struct Settings {
   bool dump_intermediate_outputs = false;
   std::string debug_output_path = "debug_output.bin";
   int64_t debug_buffer_size = 100'000'000;
-  // What the QNN delegate takes; none of it means anything to the CPU.
+  std::string qnn_lib_dir;
+  // What the QNN delegate takes.
   bool shared_buffer = false;
   std::string heap_profiling_path;
   int64_t log_level = 0, htp_performance_mode = 0, profile_level = 0;
@@ -36,8 +38,10 @@ struct Settings {
           lpai_core_selection = 0;
 };
 
-constexpr std::string_view kDelegateOnly =
-    "for the QNN delegate; programs without one say that it has no effect";
+constexpr std::string_view kDelegateOnly = "for a device; has no effect on the engines of this host";
+constexpr std::string_view kProfileLevel =
+    "what a QNN delegate reports of each call: 0 nothing, 1 totals, 2 and 3 op by op; absent: as the program "
+    "says";
 
 std::vector<Flag> flags_of(Settings& s) {
   return {
@@ -63,10 +67,11 @@ std::vector<Flag> flags_of(Settings& s) {
        "what every instruction gave: events in the ETDump, bytes in the debug buffer"},
       {"debug_output_path", &s.debug_output_path, "file for the debug buffer"},
       {"debug_buffer_size", &s.debug_buffer_size, "bytes of the debug buffer, for all executes together"},
+      {"qnn_lib_dir", &s.qnn_lib_dir, "folder of Qualcomm's libraries; absent: looked for"},
       {"shared_buffer", &s.shared_buffer, kDelegateOnly},
       {"log_level", &s.log_level, kDelegateOnly},
       {"htp_performance_mode", &s.htp_performance_mode, kDelegateOnly},
-      {"profile_level", &s.profile_level, kDelegateOnly},
+      {"profile_level", &s.profile_level, kProfileLevel},
       {"lpai_fps", &s.lpai_fps, kDelegateOnly},
       {"lpai_ftrt_ratio", &s.lpai_ftrt_ratio, kDelegateOnly},
       {"lpai_client_perf_type", &s.lpai_client_perf_type, kDelegateOnly},
@@ -258,10 +263,20 @@ Status run(int argc, char** argv) {
     return {};
   }
   if (settings.iteration == 0) return invalid_argument("--iteration must be at least 1");
-  for (const Flag& flag : flags)
+  QnnDelegateOptions npu{.lib_dir = settings.qnn_lib_dir};
+  for (const Flag& flag : flags) {
     if (flag.given && flag.meaning == kDelegateOnly)
-      std::fprintf(stderr, "qnn_executor_runner: --%s has no effect: the program has no QNN delegate\n",
+      std::fprintf(stderr, "qnn_executor_runner: --%s has no effect on this host\n",
                    std::string(flag.name).c_str());
+    if (flag.given && flag.name == "profile_level") {
+      if (settings.profile_level > 3)
+        return invalid_argument("--profile_level is ", settings.profile_level, ", expected 0 to 3");
+      npu.profile_level = settings.profile_level == 0   ? qnn::ProfileLevel::off
+                          : settings.profile_level == 1 ? qnn::ProfileLevel::basic
+                                                        : qnn::ProfileLevel::detailed;
+    }
+  }
+  SF_TRY(register_qnn_delegate(std::move(npu)));
   Runner runner(settings);
   SF_TRY(runner.load());
   return runner.run();
