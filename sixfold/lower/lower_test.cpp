@@ -25,6 +25,11 @@ TEST(Lower, sixty_four_bits_are_thirty_two_inside) {
                   "output output_y@nchw_i64 INT_64[4]"});
 }
 
+TEST(Lower, outputs_are_in_the_order_of_the_signature) {
+  expect_lowered("input %x: f32[4]\n%a = abs(%x)\n%b = neg(%x)\noutput %b\noutput %a",
+                 {"  output output_b@0 FLOAT_32[4]\n  output output_a@0 FLOAT_32[4]\n"});
+}
+
 TEST(Lower, a_float_is_cut_before_it_becomes_an_int64) {
   expect_lowered("input %x: f32[4]\n%y = to(%x, dtype=i64)\noutput %y", {"ElementWiseFloor(", "Cast("});
 }

@@ -330,7 +330,6 @@ Status IslandLowering::finish() {
     const View want = outside(leaf.value);
     if (const auto it = views_.find({leaf.value, want}); it != views_.end()) {
       TensorSpec& t = spec_.tensors[it->second.index];
-      spec_.outputs.push_back(it->second);
       if (t.kind == TensorKind::app_read) continue;
       if (t.kind != TensorKind::native)
         return sixfold::fail(Code::Internal, "an output of the island is its input or a constant");
@@ -340,7 +339,6 @@ Status IslandLowering::finish() {
     }
     const TensorRef ref = view(leaf.value, want);
     if (!status_.ok()) return std::move(status_);
-    spec_.outputs.push_back(ref);
     TensorSpec& t = spec_.tensors[ref.index];
     t.kind = TensorKind::app_read;
     t.name = unique_name(cat("output_", t.name));

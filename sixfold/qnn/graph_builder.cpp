@@ -35,7 +35,10 @@ void HtpGraphConfigs::optimize(abi::HtpOptimization type, float value) {
 Status GraphBuilder::build(abi::Handle context, const GraphOptions& options, const Profile* profile) {
   SF_TRY(create(context, options));
   // Inputs and outputs first, all of them and in order: it is the order in which the binary lists them.
-  for (const TensorRef ref : spec_.interface()) SF_TRY(make_tensor(ref));
+  for (uint32_t i = 0; i < spec_.tensors.size(); ++i)
+    if (const TensorKind kind = spec_.tensors[i].kind;
+        kind == TensorKind::app_write || kind == TensorKind::app_read)
+      SF_TRY(make_tensor({i}));
   for (const OpSpec& op : spec_.ops)
     if (Status s = add_node(op); !s.ok()) return s.take_error().during(cat("adding ", op.type, " ", op.name));
   return finalize(profile);
@@ -127,12 +130,13 @@ Status GraphBuilder::finalize(const Profile* profile) {
 Result<GraphInfo> GraphBuilder::info() const {
   GraphInfo out;
   out.name = spec_.name;
-  for (const TensorRef ref : spec_.interface()) {
-    const TensorSpec& t = spec_.tensor(ref);
+  for (uint32_t i = 0; i < spec_.tensors.size(); ++i) {
+    const TensorSpec& t = spec_.tensors[i];
     const bool input = t.kind == TensorKind::app_write;
+    if (!input && t.kind != TensorKind::app_read) continue;
     SF_ASSIGN(const size_t bytes, tensor_bytes(t.name, t.dtype, t.dims));
     (input ? out.inputs : out.outputs)
-        .push_back({t.name, tensors_[ref.index].v1.id, t.kind, t.dtype, t.dims, t.quantization, bytes});
+        .push_back({t.name, tensors_[i].v1.id, t.kind, t.dtype, t.dims, t.quantization, bytes});
   }
   return out;
 }

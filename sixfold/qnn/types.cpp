@@ -213,16 +213,6 @@ Result<Tensor> materialize(const StaticData& data) {
   return out;
 }
 
-std::vector<TensorRef> GraphSpec::interface() const {
-  std::vector<TensorRef> out;
-  for (uint32_t i = 0; i < tensors.size(); ++i)
-    if (tensors[i].kind == TensorKind::app_write) out.push_back({i});
-  out.insert(out.end(), outputs.begin(), outputs.end());
-  for (uint32_t i = 0; outputs.empty() && i < tensors.size(); ++i)
-    if (tensors[i].kind == TensorKind::app_read) out.push_back({i});
-  return out;
-}
-
 std::string print(const GraphSpec& graph) {
   std::string text = cat("graph ", graph.name, "\n");
   for (const TensorSpec& t : graph.tensors)

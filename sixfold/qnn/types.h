@@ -150,13 +150,10 @@ struct OpSpec {
 
 struct GraphSpec {
   std::string name = "forward";
-  std::deque<TensorSpec> tensors;  // inputs among them are in the order of the signature
+  std::deque<TensorSpec> tensors;  // inputs and outputs among them are in the order of the signature
   std::vector<OpSpec> ops;
-  std::vector<TensorRef> outputs;  // in the order of the signature; empty: as they stand among the tensors
 
   const TensorSpec& tensor(TensorRef ref) const { return tensors[ref.index]; }
-  // Inputs, then outputs, each in the order of the signature.
-  std::vector<TensorRef> interface() const;
   TensorRef add(TensorSpec tensor) {
     tensors.push_back(std::move(tensor));
     return {static_cast<uint32_t>(tensors.size() - 1)};
