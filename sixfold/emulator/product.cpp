@@ -127,7 +127,7 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
   const double in_scale = spec.x.encoding().scale, out_scale = spec.y.encoding().scale;
   for (int64_t o = 0; o < w.out_channels; ++o) {
     const auto [block, i] = quant_place(w, o);
-    const double grow = bytes ? 1 : static_cast<double>(largest[static_cast<size_t>(o)]) / 127;
+    const double grow = bytes ? 1 : growth(largest[static_cast<size_t>(o)]);
     const double unit = in_scale * weights.scale(o);
     const auto bias = static_cast<int64_t>(static_cast<double>(bias_at(spec.bias, o, unit)) / grow);
     int64_t folded = cpu::fold_bias(p.output.rounding, bias, p.input.zero_point, channels[block].sum[i]);

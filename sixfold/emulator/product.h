@@ -2,6 +2,7 @@
 // packed at finalize, run by cpu/quant_conv.h.
 #pragma once
 
+#include <cmath>
 #include <functional>
 
 #include "sixfold/cpu/quant_conv.h"
@@ -37,6 +38,11 @@ cpu::QuantOutput quant_output(const TensorDef& y, cpu::Rounding rounding);
 int64_t zero_point_in_sums(const TensorDef& y, double factor);
 // The matrix unit's rounding for an input.
 cpu::Rounding matrix_rounding(const TensorDef& x);
+
+// By how much the factor of a channel grows whose largest number was brought to 127: 11 bits after the point.
+inline double growth(int64_t largest) {
+  return largest <= 127 ? 1 : std::floor(static_cast<double>(largest) / 127 * 2048 + 0.5) / 2048;
+}
 
 // One window with its weights, ready to run.
 struct FixedProduct {

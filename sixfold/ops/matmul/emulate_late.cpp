@@ -1,8 +1,8 @@
 // Fixed-point products whose second operand is packed when the op runs.
 //
 // The matrix unit multiplies by signed bytes. A column of the second operand whose largest number is beyond
-// 127 (32639 of 16 bits) is rounded so that it is that, and its factor grows. 16-bit numbers are two bytes,
-// w = 256 high + low with a signed low byte; sums are then cut to 65536 rather than 256.
+// 127 is rounded so that it is that, and its factor grows. 16-bit numbers are two bytes, w = 256 high + low
+// with a signed low byte, so what is above 32639 is cut; sums are then cut to 65536 rather than 256.
 #include <cstring>
 
 #include "sixfold/emulator/numbers.h"
@@ -54,21 +54,23 @@ struct Late {
     auto& low_channels = reinterpret_cast<cpu::QuantChannels*>(low + l.weight_bytes)[block];
     channels = {};
     if (wide_weights()) low_channels = {};
-    const int64_t limit = wide_weights() ? 32639 : 127, lowest = wide_weights() ? -32768 : -128;
+    const int64_t limit = wide_weights() ? 32639 : 127;
     for (int64_t c = 0; c < count; ++c) {
       const int64_t column = first + c;
       const int64_t step = shape.transposed_w ? 1 : shape.columns;
       const T* from = w + (shape.transposed_w ? column * shape.inner : column);
-      // The lowest fits as it is.
+      // Bytes: the lowest fits as it is. 16-bit numbers are cut.
       int64_t largest = limit;
-      for (int64_t k = 0; k < shape.inner; ++k) {
+      for (int64_t k = 0; !wide_weights() && k < shape.inner; ++k) {
         const int64_t v = static_cast<int64_t>(from[k * step]) + offset_w;
-        if (v > limit || v < lowest) largest = std::max(largest, std::abs(v));
+        if (v > limit || v < -128) largest = std::max(largest, std::abs(v));
       }
       int64_t sum = 0;
       for (int64_t k = 0; k < shape.inner; ++k) {
         int64_t v = static_cast<int64_t>(from[k * step]) + offset_w;
-        if (largest != limit)
+        if (wide_weights())
+          v = std::clamp<int64_t>(v, -32768, limit);
+        else if (largest != limit)
           v = static_cast<int64_t>(
               std::floor(static_cast<double>(v * limit) / static_cast<double>(largest) + 0.5));
         sum += v;
@@ -77,7 +79,7 @@ struct Late {
         put_byte(channels, c, to_high + at, top);
         if (wide_weights()) put_byte(low_channels, c, to_low + at, v - 256 * top);
       }
-      finish_channel(channels, c, column, sum, static_cast<double>(largest) / static_cast<double>(limit));
+      finish_channel(channels, c, column, sum, wide_weights() ? 1 : growth(largest));
     }
   }
 
