@@ -67,7 +67,7 @@ class Mutation {
     std::string name;
     TensorSpec* t = operand(name);
     if (!t) return "";
-    if (pick(2) == 0 || t->dims.empty()) {
+    if (pick(2) == 0 || t->dims.size() < 2) {
       t->dims.insert(t->dims.begin(), 1);
     } else {
       t->dims.erase(t->dims.begin());
