@@ -100,6 +100,7 @@ struct CompareOptions {
   std::string soc = "SM8650", qnn_lib_dir, precision = "fp16", only;
   uint64_t seed = 1;
   size_t mutations = 0;
+  uint32_t fixed_bits = 0;  // 8 or 16: float ops in fixed point; 0: as they are
   bool no_run = false, json = false;
 };
 Status compare_command(const CompareOptions& options);

@@ -151,6 +151,11 @@ Status compare_command(const CompareOptions& options) {
           seen.insert(content_of(q.graph)).second)
         questions.push_back(std::move(q));
   }
+  if (options.fixed_bits != 0 && options.fixed_bits != 8 && options.fixed_bits != 16)
+    return invalid_argument("--fixed is ", options.fixed_bits, ", expected 8 or 16");
+  if (options.fixed_bits != 0)
+    for (size_t i = 0; i < questions.size(); ++i)
+      questions[i] = in_fixed_point(questions[i], options.fixed_bits, options.seed * 104729 + i);
   if (options.mutations > 0 && !questions.empty()) {
     std::vector<Question> wrong;
     std::mt19937_64 random(options.seed);

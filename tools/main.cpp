@@ -209,6 +209,7 @@ void add_compare(CLI::App& app, Command& chosen) {
   compare->add_option("--seed", options->seed, "Of the inputs")->capture_default_str();
   compare->add_option("--mutate", options->mutations,
                       "Ask about N ops, each changed in one way, instead: do both refuse the same");
+  compare->add_option("--fixed", options->fixed_bits, "Float ops in fixed point of 8 or 16 bits instead");
   compare->add_flag("--no-run", options->no_run, "Only ask whether the device takes them");
   compare->add_flag("--json", options->json, "One JSON array on stdout instead of text");
   compare->callback([=, &chosen] { chosen = [=] { return compare_command(*options); }; });

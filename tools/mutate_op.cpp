@@ -1,4 +1,6 @@
-// Ops that are wrong in one way.
+// Ops in fixed point, and ops that are wrong in one way.
+#include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "tools/questions.h"
@@ -132,7 +134,79 @@ class Mutation {
   std::mt19937_64 random_;
 };
 
+// The constant's floats as integers of a grid: q = round(x / scale).
+template <typename T>
+void round_constant(TensorSpec& t, DataType dtype, qnn::ScaleOffset e, double least, double most) {
+  std::byte* bytes = nullptr;
+  const Tensor floats = t.data.source;
+  Tensor rounded = Tensor::allocate(qnn::storage_of(dtype), floats.shape, &bytes);
+  const auto* x = reinterpret_cast<const float*>(floats.data);
+  auto* q = reinterpret_cast<T*>(bytes);
+  for (size_t i = 0; i < floats.size_bytes() / sizeof(float); ++i)
+    q[i] = static_cast<T>(std::clamp(
+        std::round(static_cast<double>(x[i]) / static_cast<double>(e.scale)) - e.offset, least, most));
+  t.data.source = std::move(rounded);
+  t.dtype = dtype;
+  t.quantization = e;
+}
+
+float largest_of(const TensorSpec& t) {
+  const auto* x = reinterpret_cast<const float*>(t.data.source.data);
+  float most = 1e-3f;
+  for (size_t i = 0; i < t.data.source.size_bytes() / sizeof(float); ++i)
+    if (std::isfinite(x[i])) most = std::max(most, std::fabs(x[i]));
+  return most;
+}
+
 }  // namespace
+
+Question in_fixed_point(const Question& question, uint32_t bits, uint64_t seed) {
+  Question out = question;
+  out.label = cat(question.label, ", ", bits, " bits");
+  std::mt19937_64 random(seed);
+  qnn::OpSpec& op = out.graph.ops.front();
+  const std::string_view type = op.type;
+  const bool has_weights = type.find("Conv") != type.npos || type == "FullyConnected" || type == "MatMul";
+  const bool moves = type == "Reshape" || type == "Transpose" || type == "StridedSlice" || type == "Gather" ||
+                     type == "Tile" || type == "DepthToSpace" || type == "SpaceToDepth" ||
+                     type == "PoolMax2d" || type == "Relu" || type == "ReduceMax" || type == "ReduceMin";
+  const bool bounded = type == "Softmax" || type == "Sigmoid";
+  const uint32_t steps = bits == 8 ? 255 : 65535;
+  const DataType activation = bits == 8 ? DataType::ufixed8 : DataType::ufixed16;
+  const auto encoding = [&](float range) {
+    const float scale = range / static_cast<float>(steps);
+    return qnn::ScaleOffset{scale, -static_cast<int32_t>(steps / 4 + random() % (steps / 2))};
+  };
+  qnn::ScaleOffset first{}, weight{1, 0};
+  for (const auto* list : {&op.in, &op.out})
+    for (size_t i = 0; i < list->size(); ++i) {
+      if (!(*list)[i].valid()) continue;
+      TensorSpec& t = out.graph.tensors[(*list)[i].index];
+      if (t.dtype != DataType::f32) continue;
+      if (t.kind == qnn::TensorKind::constant) {
+        const float most = largest_of(t);
+        if (i == 1 && has_weights) {
+          weight = {most / 127, 0};
+          round_constant<int8_t>(t, DataType::sfixed8, weight, -127, 127);
+        } else if (i == 2) {
+          round_constant<int32_t>(t, DataType::sfixed32, {first.scale * weight.scale, 0}, -1e9, 1e9);
+        } else if (bits == 8) {
+          round_constant<uint8_t>(t, activation, {2 * most / 255, -128}, 0, 255);
+        } else {
+          round_constant<uint16_t>(t, activation, {2 * most / 65535, -32768}, 0, 65535);
+        }
+        continue;
+      }
+      t.dtype = activation;
+      qnn::ScaleOffset e = encoding(6);
+      if (list == &op.in && i == 0) first = e;
+      if (list == &op.out && moves) e = first;
+      if (list == &op.out && has_weights) e = encoding(6 * std::max(1.0f, weight.scale * 127));
+      if (list == &op.out && bounded) e = {1.0f / static_cast<float>(steps + 1), 0};
+      t.quantization = e;
+    }
+  return out;
+}
 
 Question mutate(const Question& question, uint64_t seed) {
   for (uint64_t attempt = 0;; ++attempt) {

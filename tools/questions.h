@@ -21,6 +21,10 @@ struct Question {
 Status ask_graph(Graph graph, const std::string& label, const std::string& precision, int arch,
                  std::vector<Question>& out);
 
+// A float op in fixed point of 8 or 16 bits: activations with random encodings, weights (constants that a
+// convolution or product has as in[1]) as SFIXED_8, biases as SFIXED_32. Not for ops on integers.
+Question in_fixed_point(const Question& question, uint32_t bits, uint64_t seed);
+
 // The op changed in one way that is probably wrong: a type, rank, dimension, operand, parameter or encoding.
 // label says which. Only to be asked, never run.
 Question mutate(const Question& question, uint64_t seed);

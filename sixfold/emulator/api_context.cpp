@@ -9,7 +9,6 @@ namespace sixfold::emulator::api {
 namespace {
 
 constexpr size_t kMostConfigs = 1024;
-constexpr uint32_t kPersistentBinary = 7;
 
 using Clock = std::chrono::steady_clock;
 uint64_t since(Clock::time_point start) {
@@ -41,7 +40,7 @@ ErrorCode read_context_configs(ConfigList configs, LoadOptions* load) {
     if (i >= kMostConfigs) return kContextArgument;
     const abi::Config& c = *configs[i];
     if (c.option == 0 && !c.custom) return kContextConfig;
-    if (c.option == kPersistentBinary && load) load->is_persistent = (c.priority & 0xFF) != 0;
+    if (c.option == abi::kContextPersistentBinary && load) load->is_persistent = (c.priority & 0xFF) != 0;
   }
   return kOk;
 }

@@ -292,8 +292,8 @@ Status gather_elements(const OpView& op) {
 
 Status scatter_elements(const OpView& op) {
   SF_TRY(in_range("axis", op.u32("axis", 0), op.in(0).rank()));
-  if (const uint32_t reduction = op.u32("reduction", 0); reduction > 4)
-    return unsupported("reduction is ", reduction);
+  if (const uint32_t reduction = op.u32("reduction", 0); reduction > 0)
+    return unsupported("reduction is ", reduction, ", expected none (0)");
   SF_TRY(like(op.in(1), "in[1]", op.in(2), "in[2]"));
   return same(op);
 }

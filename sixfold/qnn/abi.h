@@ -148,7 +148,8 @@ struct Config {     // of backend, context, graph, device and profile
     const char* const* names;
   };
 };
-inline constexpr uint32_t kContextPriority = 1, kContextEnableGraphs = 5, kGraphPriority = 3;
+inline constexpr uint32_t kContextPriority = 1, kContextEnableGraphs = 5, kContextPersistentBinary = 7,
+                          kGraphPriority = 3;
 
 // Versions of the library read the SoC at byte 4 or at byte 8, as a pointer was added to the union and
 // taken out again: give it in both places.

@@ -127,8 +127,11 @@ Result<Context> Context::load(const Backend& backend, std::span<const std::byte>
   const LibraryTimer timer;
   abi::Handle handle = nullptr;
   const abi::Handle profile = options.profile ? options.profile->handle() : nullptr;
-  if (const abi::ErrorCode e = f.context_from_binary(backend.handle(), backend.device(), nullptr,
-                                                     bytes.data(), bytes.size(), &handle, profile);
+  const abi::Config stay{.option = abi::kContextPersistentBinary, .priority = 1};
+  const abi::Config* const configs[] = {&stay, nullptr};
+  if (const abi::ErrorCode e =
+          f.context_from_binary(backend.handle(), backend.device(), options.bytes_stay ? configs : nullptr,
+                                bytes.data(), bytes.size(), &handle, profile);
       e != 0)
     return device_error("contextCreateFromBinary", e, log.reason());
   out.handle_ = {f, handle};

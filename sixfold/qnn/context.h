@@ -28,6 +28,9 @@ struct ContextOptions {
   GraphOptions graph;           // of every graph
   bool weight_sharing = false;  // equal weights of several graphs are stored once
   Profile* profile = nullptr;   // events of finalize (of the last graph) or load
+  // The bytes that are loaded live as long as the context, so the emulator uses weights where they lie. The
+  // vendor's library on a host refuses the option.
+  bool bytes_stay = false;
 };
 
 // A graph that can run. Belongs to a Context, and lives as long.
@@ -64,8 +67,9 @@ class Context {
   // and freed one by one. The backend must outlive the context.
   static Result<Context> build(const Backend& backend, std::span<const GraphSpec> graphs,
                                const ContextOptions& options = {});
-  // From a binary, whose info was read and checked before (check_fits). bytes are not needed afterwards.
-  // Bytes that nobody vouches for may crash the library: load them in a guard (qnn/guard.h) first.
+  // From a binary, whose info was read and checked before (check_fits). bytes are not needed afterwards,
+  // unless the options say that they stay. Bytes that nobody vouches for may crash the library: load them in
+  // a guard (qnn/guard.h) first.
   static Result<Context> load(const Backend& backend, std::span<const std::byte> bytes,
                               const BinaryInfo& info, const ContextOptions& options = {});
 
