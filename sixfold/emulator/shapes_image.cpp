@@ -115,7 +115,7 @@ Status transposed(const OpView& op) {
 }
 
 Status fully_connected(const OpView& op) {
-  const Dims &x = op.in(0).dims, &filter = op.in(1).dims;
+  const Dims& filter = op.in(1).dims;
   const uint64_t count = static_cast<uint64_t>(op.in(0).count());
   if (count % filter[1] != 0)
     return unsupported("in[0] has ", count, " elements, which rows of ", filter[1], " do not divide");
