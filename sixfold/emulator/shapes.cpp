@@ -271,7 +271,17 @@ Status space_to_depth(const OpView& op) {
                  static_cast<uint32_t>(d[3] * block[0] * block[1])});
 }
 
+namespace {
+// Elements that are only moved keep their encoding.
+Status same_encoding(const OpView& op) {
+  if (!qnn::is_fixed(op.in(0).dtype) || op.in(0).encoding() == op.out().encoding()) return {};
+  return unsupported("in[0] has ", qnn::to_text(op.in(0).quantization), ", out[0] ",
+                     qnn::to_text(op.out().quantization), ", expected the same");
+}
+}  // namespace
+
 Status gather(const OpView& op) {
+  SF_TRY(same_encoding(op));
   const Dims &x = op.in(0).dims, &indices = op.in(1).dims;
   const int32_t axis = op.i32("axis", 0);
   if (axis < 0) return unsupported("axis is ", axis);
@@ -283,6 +293,7 @@ Status gather(const OpView& op) {
 }
 
 Status gather_elements(const OpView& op) {
+  SF_TRY(same_encoding(op));
   const uint32_t axis = op.u32("axis", 0);
   SF_TRY(in_range("axis", axis, op.in(0).rank()));
   if (op.in(1).rank() != op.in(0).rank())
@@ -314,6 +325,7 @@ Status scatter_nd(const OpView& op) {
 }
 
 Status top_k(const OpView& op) {
+  SF_TRY(same_encoding(op));
   const TensorDef& x = op.in(0);
   const uint32_t k = op.u32("k", 0);
   if (k == 0 || k > x.dims.back()) return unsupported("k is ", k, ", expected 1 to ", x.dims.back());

@@ -176,9 +176,13 @@ Status grid_sample(const OpView& op) {
   const Dims &x = op.in(0).dims, &grid = op.in(1).dims;
   if (op.u32("mode", 0) > 1 || op.u32("padding_mode", 0) > 2)
     return unsupported("mode is ", op.u32("mode", 0), " and padding_mode ", op.u32("padding_mode", 0));
-  if (grid[0] != x[0] || grid[3] != 2) return unsupported("in[1] has dims ", grid, " for a batch of ", x[0]);
-  if (op.out().dims != Dims{x[0], grid[1], grid[2], x[3]})
-    return unsupported("out[0] has dims ", op.out().dims, ", expected ", Dims{x[0], grid[1], grid[2], x[3]});
+  if (x.size() == 5 && op.in(0).is_float())
+    return unsupported("in[0] has rank 5 and is ", qnn::to_text(op.in(0).dtype), ", expected fixed point");
+  if (grid.size() != x.size() || grid[0] != x[0] || grid.back() != x.size() - 2)
+    return unsupported("in[1] has dims ", grid, " for dims ", x);
+  Dims dims = grid;
+  dims.back() = x.back();
+  if (op.out().dims != dims) return unsupported("out[0] has dims ", op.out().dims, ", expected ", dims);
   return {};
 }
 
