@@ -67,11 +67,13 @@ Result<std::unique_ptr<Simulation>> Simulation::create(const Graph& quantized, c
     if (v.kind == ValueKind::node && !is_inside_product(graph, v.id))
       out->values_[v.id.index] = encoding_of(v.id);
   SF_ASSIGN(out->model_, Watched::create(graph, pool, inside));
-  out->model_->set_watch([self = out.get(), &pool](ValueId v, const cpu::TensorDesc& desc, void* data) -> Status {
-    if (self->before_) SF_TRY(self->before_(v, desc, data));
-    if (const auto& e = self->values_[v.index]) round_to(*e, static_cast<float*>(data), desc.count(), pool);
-    return self->watch_ ? self->watch_(v, desc, data) : ok_status();
-  });
+  out->model_->set_watch(
+      [self = out.get(), &pool](ValueId v, const cpu::TensorDesc& desc, void* data) -> Status {
+        if (self->before_) SF_TRY(self->before_(v, desc, data));
+        if (const auto& e = self->values_[v.index])
+          round_to(*e, static_cast<float*>(data), desc.count(), pool);
+        return self->watch_ ? self->watch_(v, desc, data) : ok_status();
+      });
   return out;
 }
 

@@ -7,7 +7,11 @@
 #include <cstring>
 
 #include "sixfold/quantize/bias.h"
+#include "sixfold/quantize/calibrate.h"
+#include "sixfold/quantize/equalize.h"
+#include "sixfold/quantize/improve.h"
 #include "sixfold/quantize/round.h"
+#include "sixfold/quantize/rounding.h"
 
 namespace sixfold {
 namespace {
@@ -106,6 +110,94 @@ TEST(Bias, takes_back_what_rounding_shifts) {
   Graph again = coarse(real);
   ASSERT_TRUE(correct_biases(real, again, *samples, {.threads = 1}).ok());
   EXPECT_EQ(print(again), print(q));
+}
+
+std::unique_ptr<Samples> waves(size_t n) {
+  std::vector<std::vector<Tensor>> rows;
+  for (size_t i = 0; i < n; ++i) rows.push_back({wave({1, 2, 4, 4}, static_cast<float>(i))});
+  return samples_of(rows);
+}
+
+TEST(Rounding, lowers_what_a_layer_errs_and_stays_on_the_grid) {
+  std::string weights;
+  for (int i = 0; i < 64; ++i) weights += cat(i ? ", " : "", std::sin(i * 2.3) * 0.8);
+  const Graph real = graph_of(cat("input %x: f32[5, 16]\nconstant %w: f32[4, 16] = [", weights,
+                                  "]\n%y = linear(%x, %w, activation=\"none\") : f32[5, 4]\noutput %y\n"));
+  std::vector<std::vector<Tensor>> rows;  // inputs that go up and down together
+  for (int k = 0; k < 8; ++k) {
+    std::byte* bytes = nullptr;
+    Tensor t = Tensor::allocate(DType::f32, {5, 16}, &bytes);
+    for (int i = 0; i < 80; ++i)
+      reinterpret_cast<float*>(bytes)[i] =
+          std::sin(static_cast<float>(k * 5 + i / 16)) + 0.1f * std::sin(static_cast<float>(i * 7 + k));
+    rows.push_back({t});
+  }
+  const auto samples = samples_of(rows);
+  const ValueId w = real.node(real.first()).input(1);
+  Graph nearest = real;
+  nearest.value(w).encoding = Encoding{DType::i8, -7, 7, 0, 0, std::vector<float>(4, 0.16f), {0, 0, 0, 0}};
+  auto before = measure(real, nearest, *samples, 1);
+  ASSERT_TRUE(before.ok());
+  for (const bool search : {false, true}) {
+    Graph q = nearest;
+    auto report =
+        improve_weights(real, q, *samples, {.search_scales = search, .choose_rounding = true, .threads = 1});
+    ASSERT_TRUE(report.ok()) << report.error().message();
+    EXPECT_EQ(report->layers, 1u);
+    EXPECT_LT(report->after, 0.5 * report->before);
+    auto after = measure(real, q, *samples, 1);
+    ASSERT_TRUE(after.ok());
+    EXPECT_GT(after->sqnr_db, before->sqnr_db + 3);
+    const Tensor again = rounded(q.value(w).constant, *q.value(w).encoding);
+    for (int64_t i = 0; i < again.count(); ++i)
+      EXPECT_NEAR(element_real(again, i), element_real(q.value(w).constant, i), 1e-6);
+  }
+}
+
+TEST(Equalize, computes_the_same_with_channels_of_like_ranges) {
+  const Graph real = graph_of(kNet);
+  Graph equal = real;
+  EXPECT_EQ(equalize_weights(equal), 1u);
+  const auto samples = waves(3);
+  auto told = measure(real, equal, *samples, 1);
+  ASSERT_TRUE(told.ok()) << told.error().message();
+  EXPECT_GT(told->sqnr_db, 110);
+  const auto weights = [](const Graph& g) { return to_contiguous(*g.constant(g.node(g.first()).input(1))); };
+  const Tensor w = weights(equal);
+  EXPECT_NE(element_real(w, 0), element_real(weights(real), 0));
+
+  auto seen = calibrate(real, *samples, {.threads = 1, .channels = true});
+  ASSERT_TRUE(seen.ok());
+  Graph smooth = real;
+  EXPECT_EQ(smooth_activations(smooth, *seen, 0.5f), 1u);
+  auto same = measure(real, smooth, *samples, 1);
+  ASSERT_TRUE(same.ok());
+  EXPECT_GT(same->sqnr_db, 110);
+}
+
+TEST(Improve, takes_the_observer_that_gives_most_and_holds_samples_back) {
+  const Graph real = graph_of(kNet);
+  const auto samples = waves(16);
+  const auto make = [&](const Observations& seen, Observer observer) -> Result<Graph> {
+    Graph q = coarse(real);
+    const ValueId out = real.outputs[0].value;
+    const Range r = choose_range(seen.values[out.index], observer, 8, false);
+    const float scale = observer == Observer::min_max ? 0.5f : (r.max - r.min) / 255;
+    q.value(out).encoding = grid(scale, static_cast<int32_t>(std::lround(-r.min / scale)));
+    return q;
+  };
+  ImproveOptions options{
+      .observers = {Observer::min_max, Observer::mse}, .choose_rounding = true, .threads = 1};
+  auto got = quantize_well(real, *samples, make, options);
+  ASSERT_TRUE(got.ok()) << got.error().message();
+  EXPECT_EQ(got->observer, Observer::mse);
+  EXPECT_EQ(got->calibrated, 14u);
+  EXPECT_EQ(got->held_back, 2u);
+  EXPECT_EQ(got->accuracy.samples, 2u);
+  EXPECT_EQ(got->biases, 2u);
+  EXPECT_GT(got->accuracy.sqnr_db, 15);
+  EXPECT_EQ(held_back(15), 0u);
+  EXPECT_EQ(held_back(1000), 8u);
 }
 
 }  // namespace
