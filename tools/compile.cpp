@@ -14,6 +14,7 @@
 #include "sixfold/rewrite/pipeline.h"
 #include "tools/audit.h"
 #include "tools/bounds.h"
+#include "tools/accuracy.h"
 #include "tools/command.h"
 #include "tools/htp.h"
 
@@ -163,6 +164,7 @@ Json describe(const std::vector<Compiled>& compiled, const Package& package, con
                        {"transposes", compiled[i].htp.transposes},
                        {"converts", compiled[i].htp.converts},
                        {"notes", compiled[i].htp.notes},
+                       {"accuracy", compiled[i].htp.accuracy},
                        {"kernel_calls", m.kernel_calls},
                        {"size_calls", m.size_calls},
                        {"views", m.views},
@@ -221,6 +223,7 @@ void print(const std::vector<Compiled>& compiled, const Json& report, const std:
     print_line(cat("  arena      ", m["arena_bytes"].dump(), " bytes, ",
                    m["arena_bytes_without_sharing"].dump(), " without sharing"));
   }
+  for (const Json& m : report["methods"]) print_accuracy(m["accuracy"]);
   for (const Json& m : report["methods"])
     for (const Json& note : m["notes"]) print_line(cat("note: ", note.get<std::string>()));
   for (const Json& note : report["notes"]) print_line(cat("note: ", note.get<std::string>()));

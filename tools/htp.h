@@ -45,6 +45,7 @@ struct HtpMethod {
   std::vector<std::string> notes;      // what differs from what was asked for
   size_t islands = 0, device_nodes = 0;
   size_t qnn_ops = 0, transposes = 0;  // as they are handed to the library
+  nlohmann::ordered_json accuracy;     // null: not quantized here
   size_t converts = 0;                 // from grid to grid
 };
 

@@ -95,6 +95,25 @@ void add_htp(CLI::App& command, HtpChoice& htp) {
                   "Of what the model does not say itself: fp16, or fp16a8w (8-bit weights)")
       ->capture_default_str();
   command.add_option("--calib", htp.calib, "Samples to choose ranges by; the precisions above need none");
+  command.add_option(
+      "--preprocess", htp.preprocess,
+      "Of images: resize=256,crop=224,mean=0.485:0.456:0.406,std=0.229:0.224:0.225,layout=nchw");
+  command
+      .add_option(
+          "--observer", htp.observer,
+          "How ranges are chosen: auto (by trying), min-max, moving-average, mse, entropy, percentile")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--rounding", htp.rounding,
+          "Of weights: nearest, adaround (by what layers read), auto (that for layers where it is quick)")
+      ->capture_default_str();
+  command.add_flag("--search-scales", htp.search_scales, "Weights: the scale of a channel that errs least");
+  command.add_flag("!--no-bias-correction", htp.correct_biases, "Biases stay as they are");
+  command.add_flag("--equalize", htp.equalize, "Channels of like ranges in pairs of convolutions, first");
+  command.add_option("--smooth", htp.smooth,
+                     "SmoothQuant: how much of the activations' ranges weights take, 0 to 1; 0: nothing");
+  command.add_flag("!--no-accuracy", htp.tell_accuracy, "Do not compare with float on samples held back");
   command.add_flag("--per-channel-linear,!--no-per-channel-linear", htp.per_channel_linear,
                    "A scale for each output of a linear layer, or one for all");
   command.add_flag("--per-channel-conv,!--no-per-channel-conv", htp.per_channel_conv,

@@ -2,8 +2,9 @@
 #include <charconv>
 
 #include "sixfold/graph/precision.h"
-#include "sixfold/quantize/calibrate.h"
+#include "sixfold/quantize/equalize.h"
 #include "sixfold/quantize/plan.h"
+#include "tools/accuracy.h"
 #include "tools/htp.h"
 
 namespace sixfold::tools {
@@ -65,10 +66,28 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   for (const auto& [node, reason] : options.in_float)
     method.notes.push_back(cat(graph.origin(graph.node({node})).name, " (", graph.node({node}).op,
                                ") computes in float: ", reason));
-  SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
-  SF_ASSIGN(const auto samples, open_samples(choice.calib));
-  SF_ASSIGN(const Observations seen, calibrate(graph, *samples));
-  SF_ASSIGN(QuantizeReport report, quantize(graph, plan, seen));
+  SF_ASSIGN(const Preprocess preprocess, parse_preprocess(choice.preprocess));
+  SF_ASSIGN(const auto samples, open_samples(choice.calib, preprocess));
+  SF_ASSIGN(const ImproveOptions improving, improvements(choice, scheme.activation_bits));
+  SF_TRY(check_samples(graph, *samples));
+  if (choice.equalize) equalize_weights(graph);
+  if (choice.smooth > 0) {
+    CalibrateOptions by_channel{.histograms = false, .channels = true};
+    SF_ASSIGN(const Observations channels, calibrate(graph, *samples, by_channel));
+    smooth_activations(graph, channels, choice.smooth);
+  }
+  std::map<Observer, QuantizeReport> reports;
+  const auto make = [&](const Observations& seen, Observer observer) -> Result<Graph> {
+    options.observer = observer;
+    SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
+    Graph quantized = graph;
+    SF_ASSIGN(reports[observer], quantize(quantized, plan, seen));
+    return quantized;
+  };
+  SF_ASSIGN(Improved improved, quantize_well(graph, *samples, make, improving));
+  method.accuracy = describe_accuracy(graph, improved);
+  graph = std::move(improved.graph);
+  const QuantizeReport& report = reports[improved.observer];
   method.converts = report.converts;
   method.notes.insert(method.notes.end(), report.notes.begin(), report.notes.end());
   return {};

@@ -130,6 +130,7 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
     SF_ASSIGN(out.rounding, improve_weights(real, out.graph, *calibration,
                                             {.search_scales = options.search_scales,
                                              .choose_rounding = options.choose_rounding,
+                                             .most_work = options.most_work,
                                              .threads = options.threads}));
   }
   if (options.correct_biases) {

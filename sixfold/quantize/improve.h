@@ -15,6 +15,7 @@ struct ImproveOptions {
   bool correct_biases = true;
   bool search_scales = false;
   bool choose_rounding = false;
+  double most_work = 0;  // of RoundingOptions
   bool tell_accuracy = true;
   size_t threads = 0;
   std::function<void(std::string_view what, size_t done, size_t total)> progress;

@@ -58,7 +58,7 @@ ValueId shown_as(const Graph& graph, ValueId v) {
   return v;
 }
 
-std::vector<Layer> layers_of(const Graph& real, const Graph& quantized) {
+std::vector<Layer> layers_of(const Graph& real, const Graph& quantized, double most_work) {
   std::vector<Layer> out;
   for (const NodeId id : real.order()) {
     const Node& node = real.node(id);
@@ -77,6 +77,8 @@ std::vector<Layer> layers_of(const Graph& real, const Graph& quantized) {
     l.channels = ws[0] / l.groups;
     l.inputs = numel(ws) / ws[0];
     if (l.inputs < 2 || l.inputs > 8192 || l.groups * l.inputs > 32768) continue;
+    const double work = static_cast<double>(l.groups * l.channels) * static_cast<double>(l.inputs * l.inputs);
+    if (most_work > 0 && work > most_work) continue;
     out.push_back(std::move(l));
   }
   return out;
@@ -146,7 +148,7 @@ class Improver {
       : real_(real), quantized_(quantized), options_(options), pool_(options.threads) {}
 
   Result<RoundingReport> run(const Samples& all) {
-    std::vector<Layer> layers = layers_of(real_, quantized_);
+    std::vector<Layer> layers = layers_of(real_, quantized_, options_.most_work);
     if (layers.empty()) return RoundingReport{};
     SF_TRY(collect(layers, all));
     // A layer at a time in each thread: no layer waits for another.
@@ -196,11 +198,15 @@ class Improver {
   static std::vector<float> moments(const Layer& l, int64_t group) {
     const auto n = static_cast<size_t>(l.inputs);
     std::vector<float> h(n * n, 0.0f);
-    for (size_t i = 0; i < n; ++i)
+    constexpr size_t kBlock = 32;  // a row of inputs is used for so many rows of h while it is in the cache
+    for (size_t begin = 0; begin < n; begin += kBlock)
       for (size_t r = 0; r < l.count; ++r) {
         const float* x = &l.rows[(r * static_cast<size_t>(l.groups) + static_cast<size_t>(group)) * n];
-        if (x[i] != 0) add(x[i] / static_cast<float>(l.count), x, &h[i * n], n);
+        for (size_t i = begin; i < std::min(begin + kBlock, n); ++i)
+          if (x[i] != 0) add(x[i] / static_cast<float>(l.count), x + i, &h[i * n + i], n - i);
       }
+    for (size_t i = 0; i < n; ++i)
+      for (size_t k = 0; k < i; ++k) h[i * n + k] = h[k * n + i];
     double mean = 0;
     for (size_t i = 0; i < n; ++i) mean += h[i * n + i] / static_cast<double>(n);
     for (size_t i = 0; i < n; ++i) h[i * n + i] += static_cast<float>(0.05 * mean + 1e-12);
@@ -259,7 +265,6 @@ class Improver {
     const auto n = static_cast<size_t>(l.inputs);
     const ScaleIndex index(shape, e);
     std::vector<float> scale(n), error(n), slope(n, 0.0f), level(n);
-    std::vector<float> weight_slope(n, 0.0f);
     for (size_t i = 0; i < n; ++i) {
       const size_t s = index(static_cast<int64_t>(first + i));
       scale[i] = e.scales[s];
@@ -267,7 +272,6 @@ class Improver {
                             static_cast<float>(e.quant_max));
       error[i] = level[i] * scale[i] - w[i];
       add(error[i], &h[i * n], slope.data(), n);
-      add(w[i], &h[i * n], weight_slope.data(), n);
     }
     const auto cost = [&] {
       double sum = 0;
@@ -275,7 +279,7 @@ class Improver {
       return sum;
     };
     costs[0] = cost();
-    for (size_t i = 0; i < n; ++i) costs[2] += static_cast<double>(w[i]) * weight_slope[i];
+    for (size_t i = 0; i < n; ++i) costs[2] += static_cast<double>(w[i]) * w[i] * h[i * n + i];
     for (int pass = 0; options_.choose_rounding && pass < 8; ++pass) {
       bool moved = false;
       for (size_t i = 0; i < n; ++i) {

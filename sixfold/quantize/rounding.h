@@ -14,14 +14,16 @@ namespace sixfold {
 struct RoundingOptions {
   bool search_scales = false;
   bool choose_rounding = false;
-  size_t samples = 16;  // at most
-  size_t rows = 1024;   // inputs of a layer to remember, at most
+  size_t samples = 16;   // at most
+  size_t rows = 512;     // inputs of a layer to remember, at most
+  double most_work = 0;  // multiplications that a layer may take; 0: any number. Others keep their rounding.
   size_t threads = 0;
 };
 
 struct RoundingReport {
-  size_t layers = 0;             // that were improved
-  double before = 0, after = 0;  // sums of (q - w)' H (q - w) over the layers, each relative to w' H w
+  size_t layers = 0;  // that were improved
+  double before = 0,
+         after = 0;  // sums of (q - w)' H (q - w) over the layers, each relative to the sum of w w diag(H)
 };
 
 // real: the graph that was calibrated. In quantized, weights of convolutions and linear layers that have an

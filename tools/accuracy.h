@@ -1,0 +1,18 @@
+// What quantizing does for accuracy, by the command line's words, and what it tells of it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "sixfold/quantize/improve.h"
+#include "tools/command.h"
+
+namespace sixfold::tools {
+
+Result<ImproveOptions> improvements(const HtpChoice& choice, int activation_bits);
+
+// graph: the float one. Layers worst first.
+nlohmann::ordered_json describe_accuracy(const Graph& graph, const Improved& improved);
+// The whole and the worst layers, for people.
+void print_accuracy(const nlohmann::ordered_json& accuracy);
+
+}  // namespace sixfold::tools
