@@ -12,9 +12,9 @@
 #include "sixfold/pte/verify.h"
 #include "sixfold/pte/write.h"
 #include "sixfold/rewrite/pipeline.h"
+#include "tools/accuracy.h"
 #include "tools/audit.h"
 #include "tools/bounds.h"
-#include "tools/accuracy.h"
 #include "tools/command.h"
 #include "tools/htp.h"
 

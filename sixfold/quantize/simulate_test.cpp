@@ -11,7 +11,6 @@
 #include "sixfold/quantize/equalize.h"
 #include "sixfold/quantize/improve.h"
 #include "sixfold/quantize/round.h"
-#include "sixfold/quantize/rounding.h"
 
 namespace sixfold {
 namespace {
@@ -116,42 +115,6 @@ std::unique_ptr<Samples> waves(size_t n) {
   std::vector<std::vector<Tensor>> rows;
   for (size_t i = 0; i < n; ++i) rows.push_back({wave({1, 2, 4, 4}, static_cast<float>(i))});
   return samples_of(rows);
-}
-
-TEST(Rounding, lowers_what_a_layer_errs_and_stays_on_the_grid) {
-  std::string weights;
-  for (int i = 0; i < 64; ++i) weights += cat(i ? ", " : "", std::sin(i * 2.3) * 0.8);
-  const Graph real = graph_of(cat("input %x: f32[5, 16]\nconstant %w: f32[4, 16] = [", weights,
-                                  "]\n%y = linear(%x, %w, activation=\"none\") : f32[5, 4]\noutput %y\n"));
-  std::vector<std::vector<Tensor>> rows;  // inputs that go up and down together
-  for (int k = 0; k < 8; ++k) {
-    std::byte* bytes = nullptr;
-    Tensor t = Tensor::allocate(DType::f32, {5, 16}, &bytes);
-    for (int i = 0; i < 80; ++i)
-      reinterpret_cast<float*>(bytes)[i] =
-          std::sin(static_cast<float>(k * 5 + i / 16)) + 0.1f * std::sin(static_cast<float>(i * 7 + k));
-    rows.push_back({t});
-  }
-  const auto samples = samples_of(rows);
-  const ValueId w = real.node(real.first()).input(1);
-  Graph nearest = real;
-  nearest.value(w).encoding = Encoding{DType::i8, -7, 7, 0, 0, std::vector<float>(4, 0.16f), {0, 0, 0, 0}};
-  auto before = measure(real, nearest, *samples, 1);
-  ASSERT_TRUE(before.ok());
-  for (const bool search : {false, true}) {
-    Graph q = nearest;
-    auto report =
-        improve_weights(real, q, *samples, {.search_scales = search, .choose_rounding = true, .threads = 1});
-    ASSERT_TRUE(report.ok()) << report.error().message();
-    EXPECT_EQ(report->layers, 1u);
-    EXPECT_LT(report->after, 0.5 * report->before);
-    auto after = measure(real, q, *samples, 1);
-    ASSERT_TRUE(after.ok());
-    EXPECT_GT(after->sqnr_db, before->sqnr_db + 3);
-    const Tensor again = rounded(q.value(w).constant, *q.value(w).encoding);
-    for (int64_t i = 0; i < again.count(); ++i)
-      EXPECT_NEAR(element_real(again, i), element_real(q.value(w).constant, i), 1e-6);
-  }
 }
 
 TEST(Equalize, computes_the_same_with_channels_of_like_ranges) {
