@@ -59,6 +59,8 @@ struct HtpChoice {
   std::string observer = "auto", rounding = "auto";
   bool search_scales = false, correct_biases = true, equalize = false, tell_accuracy = true;
   float smooth = 0;  // SmoothQuant's exponent; 0: not
+  std::string recipe, encodings, export_encodings;
+  bool strict = false;
 };
 
 // sixfold kernels
@@ -75,7 +77,7 @@ struct CompileOptions {
   HtpChoice htp;
   uint64_t alignment = 64, segment_alignment = 128, constant_alignment = 16;
   bool page_align = false, plan_inputs = true, plan_outputs = true, in_place = true, json = false;
-  bool fold_batch_norm = false;     // for the CPU; the NPU's graphs always do
+  bool fold_batch_norm = false;  // for the CPU; the NPU's graphs always do
   bool fail_on_fallback = false;
   std::vector<std::string> bounds;  // SYMBOL=N
   std::vector<std::string> disabled;

@@ -162,7 +162,7 @@ Json describe(const std::vector<Compiled>& compiled, const Package& package, con
                        {"device_nodes", compiled[i].htp.device_nodes},
                        {"qnn_ops", compiled[i].htp.qnn_ops},
                        {"transposes", compiled[i].htp.transposes},
-                       {"converts", compiled[i].htp.converts},
+                       {"converts", compiled[i].htp.conversions},
                        {"notes", compiled[i].htp.notes},
                        {"accuracy", compiled[i].htp.accuracy},
                        {"kernel_calls", m.kernel_calls},

@@ -264,17 +264,20 @@ Status compile_for_htp(std::vector<HtpMethod>& methods, const HtpChoice& choice,
     SF_ASSIGN(PlannedMethod p, plan_for_htp(method, choice, device));
     planned.push_back(std::move(p));
   }
+  // Floats that are left on the device are halves there.
+  bool halves = choice.precision.starts_with("fp16");
+  for (const HtpMethod& method : methods) halves = halves || method.computes_in_float;
   Compiling c{.methods = methods,
               .planned = planned,
               .device = device,
               .options = {.soc = static_cast<int32_t>(device.soc),
                           .arch = device.arch,
                           .vtcm_mb = device.vtcm_mb,
-                          .fp16 = choice.precision.starts_with("fp16"),
+                          .fp16 = halves,
                           .weight_sharing = share,
                           .single_heads = choice.single_heads,
                           .dlbc = choice.dlbc},
-              .context = {.graph = {.fp16 = choice.precision.starts_with("fp16"),
+              .context = {.graph = {.fp16 = halves,
                                     .vtcm_mb = choice.vtcm_mb ? static_cast<uint32_t>(choice.vtcm_mb)
                                                               : device.vtcm_mb,
                                     .optimization_level = static_cast<uint32_t>(choice.optimization),

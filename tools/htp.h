@@ -44,9 +44,10 @@ struct HtpMethod {
   std::vector<std::string> cpu_lines;  // the same for people
   std::vector<std::string> notes;      // what differs from what was asked for
   size_t islands = 0, device_nodes = 0;
-  size_t qnn_ops = 0, transposes = 0;  // as they are handed to the library
-  nlohmann::ordered_json accuracy;     // null: not quantized here
-  size_t converts = 0;                 // from grid to grid
+  size_t qnn_ops = 0, transposes = 0;    // as they are handed to the library
+  nlohmann::ordered_json accuracy;       // null: not quantized here
+  std::vector<std::string> conversions;  // from grid to grid
+  bool computes_in_float = false;        // some of a quantized method
 };
 
 // Encodings for a prepared graph, by samples. What the device has on no grid computes in float.

@@ -92,9 +92,10 @@ void add_htp(CLI::App& command, HtpChoice& htp) {
   command.add_option("--qnn-lib-dir", htp.qnn_lib_dir, "Folder of Qualcomm's libraries");
   command
       .add_option("--precision", htp.precision,
-                  "Of what the model does not say itself: fp16, or fp16a8w (8-bit weights)")
+                  "Of what the model does not say itself: fp16, fp16a8w (8-bit weights), 8a8w, 8a4w, 16a16w, "
+                  "16a8w, 16a4w, 16a4w_block or 16a2w (bits of activations and weights)")
       ->capture_default_str();
-  command.add_option("--calib", htp.calib, "Samples to choose ranges by; the precisions above need none");
+  command.add_option("--calib", htp.calib, "Samples to choose ranges by: .npz, list of .npy files, folder");
   command.add_option(
       "--preprocess", htp.preprocess,
       "Of images: resize=256,crop=224,mean=0.485:0.456:0.406,std=0.229:0.224:0.225,layout=nchw");
@@ -124,6 +125,10 @@ void add_htp(CLI::App& command, HtpChoice& htp) {
       .add_option("--block-size", htp.block_sizes,
                   "NODE=1,32: with 16a4w_block, scales for blocks of 32 input channels of this node's weight")
       ->allow_extra_args(false);
+  command.add_option("--recipe", htp.recipe, "JSON file: other precisions for ops, nodes and modules");
+  command.add_option("--encodings", htp.encodings, "JSON file with encodings to use, in AIMET's form");
+  command.add_option("--export-encodings", htp.export_encodings, "JSON file to write the encodings to");
+  command.add_flag("--strict", htp.strict, "What the chip has not as asked for is an error, not a note");
   command.add_option("--skip-node", htp.skip_nodes, "Node to keep on the CPU, by name")
       ->allow_extra_args(false);
   command.add_option("--skip-op", htp.skip_ops, "Op to keep on the CPU, as aten.add.Tensor")

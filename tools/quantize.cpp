@@ -1,8 +1,10 @@
 // Quantization as a step of compiling: the options' words, the device's answers, samples, encodings.
 #include <charconv>
 
+#include "sixfold/base/mapped_file.h"
 #include "sixfold/graph/precision.h"
 #include "sixfold/quantize/equalize.h"
+#include "sixfold/quantize/interchange.h"
 #include "sixfold/quantize/plan.h"
 #include "tools/accuracy.h"
 #include "tools/htp.h"
@@ -49,26 +51,52 @@ Status find_float_nodes(const Graph& graph, QuantizeOptions& options, Device& de
   return {};
 }
 
+Result<QuantizeOptions> options_of(const HtpChoice& choice, const HtpTargetDevice& device) {
+  QuantizeOptions options{.per_channel_conv = choice.per_channel_conv,
+                          .per_channel_linear = choice.per_channel_linear.value_or(true),
+                          .per_channel_embedding = choice.per_channel_embedding,
+                          .arch = device.arch};
+  SF_ASSIGN(options.scheme, scheme_of(choice.precision));
+  SF_ASSIGN(options.block_sizes, block_sizes(choice.block_sizes));
+  if (!choice.recipe.empty()) {
+    SF_ASSIGN(const auto file, MappedFile::open(choice.recipe));
+    const auto bytes = file->bytes();
+    auto recipe = Recipe::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    if (!recipe.ok()) return recipe.take_error().during(cat("reading ", choice.recipe));
+    options.recipe = std::move(recipe).value();
+  }
+  return options;
+}
+
+// What is not as it was asked for: a note for each reason, or all of them as an error.
+Status tell(const QuantizePlan& plan, bool strict, HtpMethod& method) {
+  std::string all;
+  for (const auto& [reason, nodes] : plan.violations) {
+    std::string text = cat(reason, ": ");
+    for (size_t i = 0; i < nodes.size(); ++i) text += cat(i == 0 ? "" : ", ", nodes[i]);
+    all += cat(all.empty() ? "" : "; ", text);
+    method.notes.push_back(std::move(text));
+  }
+  if (!strict || all.empty()) return {};
+  return unsupported("--strict: not as asked for: ", all);
+}
+
 }  // namespace
 
 Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device) {
   Graph& graph = method.source->graph;
-  SF_ASSIGN(const Scheme scheme, scheme_of(choice.precision));
-  QuantizeOptions options{.scheme = scheme,
-                          .per_channel_conv = choice.per_channel_conv,
-                          .per_channel_linear = choice.per_channel_linear.value_or(true),
-                          .per_channel_embedding = choice.per_channel_embedding};
-  SF_ASSIGN(options.block_sizes, block_sizes(choice.block_sizes));
+  SF_ASSIGN(QuantizeOptions options, options_of(choice, device));
   if (choice.calib.empty())
     return invalid_argument("--precision ", choice.precision, " needs samples: --calib FILE");
+  if (!choice.encodings.empty()) SF_TRY(import_encodings(graph, choice.encodings));
   EngineDevice asked(*device.backend);
   SF_TRY(find_float_nodes(graph, options, asked));
-  for (const auto& [node, reason] : options.in_float)
-    method.notes.push_back(cat(graph.origin(graph.node({node})).name, " (", graph.node({node}).op,
-                               ") computes in float: ", reason));
+  SF_ASSIGN(const QuantizePlan first, annotate(graph, options));
+  SF_TRY(tell(first, choice.strict, method));
+  method.computes_in_float = !first.in_float.empty();
   SF_ASSIGN(const Preprocess preprocess, parse_preprocess(choice.preprocess));
   SF_ASSIGN(const auto samples, open_samples(choice.calib, preprocess));
-  SF_ASSIGN(const ImproveOptions improving, improvements(choice, scheme.activation_bits));
+  SF_ASSIGN(const ImproveOptions improving, improvements(choice, options.scheme.activation_bits));
   SF_TRY(check_samples(graph, *samples));
   if (choice.equalize) equalize_weights(graph);
   if (choice.smooth > 0) {
@@ -87,9 +115,8 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   SF_ASSIGN(Improved improved, quantize_well(graph, *samples, make, improving));
   method.accuracy = describe_accuracy(graph, improved);
   graph = std::move(improved.graph);
-  const QuantizeReport& report = reports[improved.observer];
-  method.converts = report.converts;
-  method.notes.insert(method.notes.end(), report.notes.begin(), report.notes.end());
+  method.conversions = reports[improved.observer].converts;
+  if (!choice.export_encodings.empty()) SF_TRY(export_encodings(graph, choice.export_encodings));
   return {};
 }
 

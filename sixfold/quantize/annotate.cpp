@@ -53,6 +53,8 @@ class Annotator {
       if (is_quantized(id)) demand(graph_.node(id));
     for (const NodeId id : order_)
       if (!is_quantized(id) && touches_grid(graph_.node(id))) plan_.in_float.push_back(id);
+    for (const auto& [node, reason] : options_.in_float)
+      violate(reason, graph_.node({node}), cat("(", graph_.node({node}).op, ") computes in float"));
     return std::move(plan_);
   }
 
@@ -84,6 +86,7 @@ class Annotator {
   // Which nodes compute on grids, and how.
   Status choose() {
     std::set<std::string> blocks_used;
+    std::vector<bool> rules_used(options_.recipe.size(), false);
     for (const NodeId id : order_) {
       const Node& node = graph_.node(id);
       const auto is_real = [&](ValueId v) { return real(v); };
@@ -92,18 +95,22 @@ class Annotator {
         continue;
       if (is_stored(node)) continue;
       const QuantizeRule rule = quantize_rule(node.op);
-      NodeChoice c{.scheme = options_.scheme, .observer = options_.observer};
-      c.per_channel = node.op == Op::convolution ? options_.per_channel_conv
-                      : node.op == Op::linear    ? options_.per_channel_linear
-                                                 : options_.per_channel_embedding;
       const Origin& origin = graph_.origin(node);
+      SF_ASSIGN(const RecipeChoice asked, options_.recipe.choice_for(graph_, node, rules_used));
+      NodeChoice c{.scheme = asked.scheme.value_or(options_.scheme),
+                   .observer = asked.observer.value_or(options_.observer)};
+      c.per_channel = asked.per_channel.value_or(node.op == Op::convolution ? options_.per_channel_conv
+                                                 : node.op == Op::linear    ? options_.per_channel_linear
+                                                                            : options_.per_channel_embedding);
+      std::vector<int64_t> block = asked.block;
       if (rule == QuantizeRule::weights)
-        for (const std::string& name : {origin.name, origin.module_path})
+        for (const std::string& name : {origin.module_path, origin.name})
           if (const auto it = options_.block_sizes.find(name); it != options_.block_sizes.end()) {
             blocks_used.insert(name);
-            SF_TRY(set_block(node, it->second, c));
-            break;
+            block = it->second;
           }
+      if (rule == QuantizeRule::weights && c.scheme.blocks && !block.empty())
+        SF_TRY(set_block(node, block, c));
       if (rule == QuantizeRule::none || c.scheme.computes_in_float() || options_.in_float.contains(id.index))
         continue;
       quantized_.emplace(id, c);
@@ -111,10 +118,10 @@ class Annotator {
     for (const auto& [name, size] : options_.block_sizes)
       if (!blocks_used.contains(name))
         return invalid_argument("--block-size names ", name, ", which is no convolution or linear layer");
-    return {};
+    return options_.recipe.check_used(rules_used);
   }
 
-  Status set_block(const Node& node, const std::vector<int64_t>& size, NodeChoice& c) const {
+  Status set_block(const Node& node, const std::vector<int64_t>& size, NodeChoice& c) {
     const Tensor* w = graph_.constant(node.input(1));
     if (!w) return invalid_argument(graph_.origin(node).name, " has blocks, and a weight that is computed");
     const Shape& shape = w->shape;
@@ -126,8 +133,16 @@ class Annotator {
     if (!right)
       return invalid_argument("--block-size of ", graph_.origin(node).name, " does not divide its weight ",
                               to_text(to_dims(shape)), ", as 1,32 does with 64 input channels");
+    if (options_.arch < 69) {
+      violate("weights in blocks need HTP V69 or later [htp.block.1]", node, "has a scale for each channel");
+      c.per_channel = true;
+      return {};
+    }
     c.block = size[in_axis];
     return {};
+  }
+  void violate(const std::string& reason, const Node& node, std::string_view instead) {
+    plan_.violations[reason].push_back(cat(graph_.origin(node).name, " ", instead));
   }
 
   bool is_stored(const Node& node) const {
@@ -277,7 +292,12 @@ class Annotator {
           if (known) continue;  // as the op needs it
           break;
         case QuantizeRule::product:
-          want.symmetric = i == 1 && bits == 16;
+          if (i != 1 || bits != 16) break;
+          want.symmetric = options_.arch >= 73;
+          if (want.symmetric) break;
+          want.bits = 8;
+          violate("products of 16 with 16 bits need HTP V73 or later [htp.matmul.1]", node,
+                  "has a second operand of 8 bits");
           break;
         case QuantizeRule::table:
           if (!known) break;
@@ -310,7 +330,7 @@ class Annotator {
           rule == QuantizeRule::move || rule == QuantizeRule::select || rule == QuantizeRule::join;
       const bool differs = want.group != kNone
                                ? want.group != plan_.group[v.index]
-                               : !moves && (own.bits != bits || (want.symmetric && !own.symmetric));
+                               : !moves && (own.bits != want.bits || (want.symmetric && !own.symmetric));
       if (differs) plan_.operands.push_back(want);
     }
   }

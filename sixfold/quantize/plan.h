@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "sixfold/quantize/scheme.h"
+#include "sixfold/quantize/recipe.h"
 
 namespace sixfold {
 
@@ -39,6 +39,8 @@ struct QuantizeOptions {
   bool per_channel_conv = true, per_channel_linear = true, per_channel_embedding = false;
   // By node name or module path: blocks along the weight's axes, as 1,32 or 1,32,1,1.
   std::map<std::string, std::vector<int64_t>> block_sizes;
+  Recipe recipe;
+  int arch = 75;  // HTP version
   // Nodes that compute in float whatever their scheme says (NodeId::index), with the reason.
   std::map<uint32_t, std::string> in_float;
 };
@@ -75,16 +77,17 @@ struct QuantizePlan {
   std::vector<GridGroup> groups;
   std::vector<OperandGrid> operands;
   std::vector<WeightGrid> weights;
-  std::vector<NodeId> in_float;    // nodes with a grid around them that compute in float
-  std::vector<std::string> notes;  // what is not as it was asked for
+  std::vector<NodeId> in_float;  // nodes with a grid around them that compute in float
+  // What is not as it was asked for: by reason, the nodes and what they get instead.
+  std::map<std::string, std::vector<std::string>> violations;
 };
 
 // The graph must be as the device will get it: prepared.
 Result<QuantizePlan> annotate(const Graph& graph, const QuantizeOptions& options);
 
 struct QuantizeReport {
-  size_t quantized_nodes = 0, float_nodes = 0, converts = 0, weights = 0;
-  std::vector<std::string> notes;
+  size_t weights = 0;
+  std::vector<std::string> converts;  // "conv2d: u8 -> s16"
 };
 // Encodings for what the plan names, by what calibration saw, and converts where grids differ.
 Result<QuantizeReport> quantize(Graph& graph, const QuantizePlan& plan, const Observations& seen);

@@ -35,7 +35,6 @@ class Quantizer {
       : graph_(graph), plan_(plan), seen_(seen) {}
 
   Result<QuantizeReport> run() {
-    report_.notes = plan_.notes;
     ranges_.resize(plan_.groups.size());
     grids_.resize(plan_.groups.size());
     for (size_t g = 0; g < plan_.groups.size(); ++g) choose(g);
@@ -119,7 +118,10 @@ class Quantizer {
     graph_.value(out).encoding = e;
     graph_.value(out).name = cat(graph_.value(v).name, "_convert");
     converts_[v].push_back(out);
-    ++report_.converts;
+    report_.converts.push_back(
+        cat(graph_.origin(graph_.node(user)).name, " reads ", graph_.value(v).name, ": ",
+            graph_.value(v).encoding ? to_text(graph_.value(v).encoding->storage) : "float", " to ",
+            to_text(e.storage)));
     return out;
   }
 

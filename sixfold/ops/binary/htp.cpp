@@ -106,6 +106,15 @@ Match binary_formula(Htp& h) {
       return h.result(sixfold::where(m.apply(Op::ge, size), m - size, m) * sign);
     }
     case Op::atan2: {
+      if (h.target.quantizes) {
+        // No part has a wide range: atan of the smaller by the larger, then the octant.
+        const Term y = a.apply(Op::abs), x = b.apply(Op::abs);
+        const Term larger = y.apply(Op::maximum, x).apply(Op::maximum, x.number(1e-6));
+        const Term part = (y.apply(Op::minimum, x) / larger).apply(Op::atan);
+        const Term upper = sixfold::where(y.apply(Op::gt, x), M_PI_2 - part, part);
+        const Term half = sixfold::where(b.apply(Op::lt, b.number(0)), M_PI - upper, upper);
+        return h.result(sixfold::where(a.apply(Op::lt, a.number(0)), -half, half));
+      }
       // Bounded, since the device's arc tangent of an infinity is wrong.
       const Term slope = clamped(a / b, -30000.0, 30000.0).apply(Op::atan);
       const Term turned =

@@ -11,9 +11,10 @@ Term softplus_of(const Term& x) {
   return x.apply(Op::relu) + (-(x.apply(Op::abs))).apply(Op::exp).apply(Op::log1p);
 }
 
-// log(2 a) where a^2 would overflow
-Term area(const Term& a, double sign) {
+// log(2 a) where a^2 would overflow, in halves
+Term area(const Term& a, double sign, bool halves) {
   const Term small = (a + (a * a + sign).apply(Op::sqrt)).apply(Op::log);
+  if (!halves) return small;
   return where(a.apply(Op::gt, a.number(200)), a.apply(Op::log) + M_LN2, small);
 }
 
@@ -51,9 +52,9 @@ Match unary_formula(Htp& h) {
     case Op::cosh:
       return h.result((x.apply(Op::exp) + (-x).apply(Op::exp)) * 0.5);
     case Op::asinh:
-      return h.result(x.apply(Op::sign) * area(x.apply(Op::abs), 1));
+      return h.result(x.apply(Op::sign) * area(x.apply(Op::abs), 1, !h.target.quantizes));
     case Op::acosh:
-      return h.result(area(x, -1));
+      return h.result(area(x, -1, !h.target.quantizes));
     case Op::atanh:
       return h.result(((x + 1.0) / (1.0 - x)).apply(Op::log) * 0.5);
     case Op::erf: {

@@ -1,0 +1,90 @@
+"""Quantized models on the NPU: ExecuTorch's quantized op suite, and a trained model in several precisions.
+
+Every 25th quantized case is run; SIXFOLD_HTP=all runs all of them.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import MODEL, TEST_SET, call, fails
+from test_conformance import SCRIPTS, SIXFOLD, cases  # noqa: F401  (a fixture)
+from test_htp import environment
+from test_qnn import needs_libraries
+
+pytestmark = needs_libraries
+
+
+def test_quantized_cases_run_on_the_npu_within_the_suites_tolerance(cases, tmp_path):  # noqa: F811
+    names = sorted(p.parent.name for p in (cases / "quant").glob("*/case.json"))
+    if os.environ.get("SIXFOLD_HTP") != "all":
+        names = names[::25]
+    only = "^quant/(" + "|".join(re.escape(n) for n in names) + ")$"
+    script = [sys.executable, SCRIPTS / "run_cases.py", SIXFOLD, cases, "--mode", "htp", "--engine", "qnn", "--only", only,
+              "--json", tmp_path / "results.json"]
+    done = subprocess.run(script, capture_output=True, text=True, env=environment())
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert len(results) == len(names) > 20
+    failed = {name: r for name, r in results.items() if r["state"] not in ("passed", "skipped")}
+    assert not failed, done.stdout[-4000:]
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    path = tmp_path_factory.mktemp("calib") / "calib.npz"
+    np.savez(path, in0=np.load(TEST_SET)["in0"][:32])
+    return path
+
+
+def compiled(program, samples, *flags):
+    return ["compile", MODEL, "-o", program, "--backend", "htp", "--calib", samples, *flags]
+
+
+def made(program, samples, *flags):
+    done = call(*compiled(program, samples, *flags, "--json"), env=environment())
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def logits(program, folder):
+    done = call("run", program, "--engine", "qnn", "--npz", TEST_SET, "--rows", 32, "--npz-out", folder / "o.npz", env=environment())
+    assert done.returncode == 0, done.stderr
+    return np.load(folder / "o.npz")["out0"]
+
+
+@pytest.mark.parametrize("precision,decibels", [("8a8w", 25), ("16a8w", 38)])
+def test_a_trained_model_keeps_its_answers(precision, decibels, samples, tmp_path):
+    call("run", MODEL, "--npz", TEST_SET, "--rows", 32, "--npz-out", tmp_path / "float.npz")
+    want = np.load(tmp_path / "float.npz")["out0"]
+    report = made(tmp_path / "m.pte", samples, "--precision", precision)
+    assert report["delegates"] == 1 and report["cpu_nodes"] == []
+    got = logits(tmp_path / "m.pte", tmp_path)
+    assert 20 * np.log10(np.linalg.norm(want) / np.linalg.norm(want - got)) > decibels
+
+
+def test_a_recipe_mixes_precisions_and_lists_the_conversions(samples, tmp_path):
+    recipe = tmp_path / "recipe.json"
+    recipe.write_text(json.dumps({"rules": [{"op": "aten.linear.default", "precision": "16a8w"}]}))
+    report = made(tmp_path / "m.pte", samples, "--precision", "8a8w", "--recipe", recipe)
+    assert any("u8 to u16" in c for c in report["methods"][0]["converts"])
+    recipe.write_text(json.dumps({"rules": [{"node": "nobody", "precision": "16a8w"}]}))
+    assert "node nobody" in fails(*compiled(tmp_path / "n.pte", samples, "--precision", "8a8w", "--recipe", recipe), env=environment())
+
+
+def test_encodings_that_were_written_give_the_same_program_when_read(samples, tmp_path):
+    made(tmp_path / "a.pte", samples, "--precision", "8a8w", "--export-encodings", tmp_path / "e.json")
+    made(tmp_path / "b.pte", samples, "--precision", "8a8w", "--encodings", tmp_path / "e.json")
+    assert np.abs(logits(tmp_path / "a.pte", tmp_path) - logits(tmp_path / "b.pte", tmp_path)).max() < 0.2
+    file = json.loads((tmp_path / "e.json").read_text())
+    file["activation_encodings"][0]["scale"] = [0]
+    (tmp_path / "e.json").write_text(json.dumps(file))
+    assert "expected more than 0" in fails(
+        *compiled(tmp_path / "c.pte", samples, "--precision", "8a8w", "--encodings", tmp_path / "e.json"), env=environment())
+
+
+def test_samples_are_asked_for(tmp_path):
+    said = fails("compile", MODEL, "-o", tmp_path / "m.pte", "--backend", "htp", "--precision", "8a8w", env=environment())
+    assert "--calib" in said
