@@ -6,6 +6,11 @@
 namespace sixfold {
 namespace {
 
+// Blocks are symmetric; they have more scales than zero points.
+int32_t zero_point(const Encoding& e, size_t i) {
+  return e.block == 0 && i < e.zero_points.size() ? e.zero_points[i] : 0;
+}
+
 // To the nearest integer, ties to even, for |x| < 2^22; vector code everywhere, unlike nearbyint.
 inline float nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
 
@@ -14,8 +19,8 @@ struct Grid {
   Grid(const Encoding& e, size_t i)
       : scale(e.scales[i]),
         inverse(1.0f / e.scales[i]),
-        low(static_cast<float>(e.quant_min - e.zero_points[i])),
-        high(static_cast<float>(e.quant_max - e.zero_points[i])) {}
+        low(static_cast<float>(e.quant_min - zero_point(e, i))),
+        high(static_cast<float>(e.quant_max - zero_point(e, i))) {}
   float operator()(float x) const {
     float q = x * inverse;
     q = q > low ? q : low;
