@@ -37,6 +37,7 @@ Result<ImproveOptions> improvements(const HtpChoice& choice, int activation_bits
     return invalid_argument("--rounding is ", choice.rounding, ", expected auto, nearest or adaround");
   if (!(choice.smooth >= 0 && choice.smooth <= 1))
     return invalid_argument("--smooth is ", choice.smooth, ", expected 0 to 1");
+  out.automatic = choice.observer == "auto" && choice.rounding == "auto";
   out.choose_rounding = choice.rounding != "nearest";
   if (choice.rounding == "auto") out.most_work = 6e8;
   out.search_scales = choice.search_scales;
@@ -49,7 +50,12 @@ Result<ImproveOptions> improvements(const HtpChoice& choice, int activation_bits
 nlohmann::ordered_json describe_accuracy(const Graph& graph, const Improved& improved) {
   using Json = nlohmann::ordered_json;
   if (isatty(STDERR_FILENO)) std::fprintf(stderr, "\r\033[K");
-  Json tried = Json::array(), outputs = Json::array(), layers = Json::array();
+  Json tried = Json::array(), steps = Json::array(), outputs = Json::array(), layers = Json::array();
+  for (const Improved::Step& step : improved.steps)
+    steps.push_back({{"step", step.what},
+                     {"before_db", rounded_db(step.before)},
+                     {"after_db", rounded_db(step.after)},
+                     {"kept", step.kept}});
   for (const auto& [observer, decibels] : improved.tried)
     tried.push_back({{"observer", to_text(observer)}, {"sqnr_db", rounded_db(decibels)}});
   for (const LayerError& o : improved.accuracy.outputs)
@@ -64,10 +70,15 @@ nlohmann::ordered_json describe_accuracy(const Graph& graph, const Improved& imp
                       {"source", origin.source},
                       {"module", origin.module_path}});
   }
-  Json out = {{"observer", to_text(improved.observer)},     {"tried", tried},
-              {"calibrated", improved.calibrated},          {"held_back", improved.held_back},
-              {"rounded_layers", improved.rounding.layers}, {"corrected_biases", improved.biases},
-              {"calibrate_s", improved.calibrate_seconds},  {"seconds", improved.seconds}};
+  Json out = {{"observer", to_text(improved.observer)},
+              {"tried", tried},
+              {"steps", steps},
+              {"calibrated", improved.calibrated},
+              {"held_back", improved.held_back},
+              {"rounded_layers", improved.rounding.layers},
+              {"corrected_biases", improved.biases},
+              {"calibrate_s", improved.calibrate_seconds},
+              {"seconds", improved.seconds}};
   if (improved.accuracy.samples == 0) return out;
   out["samples"] = improved.accuracy.samples;
   out["sqnr_db"] = rounded_db(improved.accuracy.sqnr_db);

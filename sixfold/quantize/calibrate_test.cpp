@@ -129,7 +129,7 @@ TEST(Choose, least_error_clips_what_is_rare_and_keeps_what_is_not) {
   const Range mse = choose_range(seen, Observer::mse, 4, false);
   EXPECT_LT(mse.max, 30);
   EXPECT_LT(error_of(x, mse, 15), 0.9 * error_of(x, all, 15));
-  EXPECT_NEAR(choose_range(seen, Observer::mse, 16, false).max, 40, 0.5);
+  EXPECT_NEAR(choose_range(seen, Observer::mse, 16, false).max, 60, 0.5);  // room for what was not seen
   EXPECT_LT(choose_range(seen, Observer::percentile, 8, false).max, 4);
   EXPECT_LE(choose_range(seen, Observer::entropy, 8, false).max, 40);
   const Range both = choose_range(seen, Observer::mse, 4, true);

@@ -11,6 +11,7 @@ namespace sixfold {
 namespace {
 
 constexpr size_t kMeterSamples = 4;
+constexpr size_t kFewSamples = 8;
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -107,35 +108,63 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   SF_TRY(check_samples(real, samples));
   SF_ASSIGN(const Observations seen, calibrate(real, *calibration, calibrating));
   out.calibrate_seconds = now_s() - begin;
-  out.observer = options.observers.empty() ? Observer::mse : options.observers[0];
-  if (options.observers.size() > 1) {
-    SF_ASSIGN(const auto meter, Meter::create(real, *calibration, kMeterSamples, options.threads));
-    double best = -std::numeric_limits<double>::infinity();
-    for (size_t i = 0; i < options.observers.size(); ++i) {
-      SF_ASSIGN(Graph graph, make(seen, options.observers[i]));
+  // Of few samples nobody knows what is rare: nothing is cut off, and weights are not fitted to them.
+  const bool few = options.automatic && out.calibrated < kFewSamples;
+  std::vector<Observer> observers = options.observers;
+  if (few) observers = {Observer::min_max};
+  out.observer = observers.empty() ? Observer::mse : observers[0];
+  const bool improves = options.search_scales || options.choose_rounding || options.correct_biases;
+  std::unique_ptr<Meter> meter;
+  if (observers.size() > 1 || improves) {
+    SF_ASSIGN(meter, Meter::create(real, *calibration, kMeterSamples, options.threads));
+  }
+  double best = -std::numeric_limits<double>::infinity();
+  if (observers.size() > 1) {
+    for (size_t i = 0; i < observers.size(); ++i) {
+      SF_ASSIGN(Graph graph, make(seen, observers[i]));
       SF_ASSIGN(const double decibels, (*meter)(graph));
-      out.tried.emplace_back(options.observers[i], decibels);
+      out.tried.emplace_back(observers[i], decibels);
       if (decibels > best) {
         best = decibels;
-        out.observer = options.observers[i];
+        out.observer = observers[i];
         out.graph = std::move(graph);
       }
-      if (options.progress) options.progress("choosing ranges", i + 1, options.observers.size());
+      if (options.progress) options.progress("choosing ranges", i + 1, observers.size());
     }
   } else {
     SF_ASSIGN(out.graph, make(seen, out.observer));
+    if (improves) {
+      SF_ASSIGN(best, (*meter)(out.graph));
+    }
   }
-  if (options.search_scales || options.choose_rounding) {
+  // What is meant to better the numbers stays only where it does.
+  const auto keep_if_better = [&](Graph before, const char* what) -> Result<bool> {
+    SF_ASSIGN(const double decibels, (*meter)(out.graph));
+    out.steps.push_back({what, best, decibels, decibels >= best});
+    if (decibels >= best) {
+      best = decibels;
+      return true;
+    }
+    out.graph = std::move(before);
+    return false;
+  };
+  if ((options.search_scales || options.choose_rounding) && !few) {
     if (options.progress) options.progress("rounding weights", 0, 1);
+    Graph before = out.graph;
     SF_ASSIGN(out.rounding, improve_weights(real, out.graph, *calibration,
                                             {.search_scales = options.search_scales,
                                              .choose_rounding = options.choose_rounding,
                                              .most_work = options.most_work,
                                              .threads = options.threads}));
+    SF_ASSIGN(const bool kept, keep_if_better(std::move(before), "rounding"));
+    if (!kept) out.rounding = {};
   }
   if (options.correct_biases) {
     if (options.progress) options.progress("correcting biases", 0, 1);
+    Graph before = out.graph;
     SF_ASSIGN(out.biases, correct_biases(real, out.graph, *calibration, {.threads = options.threads}));
+    SF_ASSIGN(const bool kept, keep_if_better(std::move(before), "bias correction"));
+    if (!kept) out.biases = 0;
   }
   if (options.tell_accuracy) {
     if (options.progress) options.progress("judging", 0, 1);

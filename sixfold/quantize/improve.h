@@ -11,7 +11,10 @@
 namespace sixfold {
 
 struct ImproveOptions {
-  std::vector<Observer> observers;  // the one that gives most decibels is taken; one: it
+  // The one that gives most decibels is taken; one: it.
+  std::vector<Observer> observers;
+  // With less than 8 samples: min_max, and weights are rounded to the nearest.
+  bool automatic = false;
   bool correct_biases = true;
   bool search_scales = false;
   bool choose_rounding = false;
@@ -28,6 +31,12 @@ struct Improved {
   Graph graph;  // quantized
   Observer observer = Observer::min_max;
   std::vector<std::pair<Observer, double>> tried;  // decibels
+  struct Step {  // an improvement: decibels without it and with it; kept where it gains
+    const char* what;
+    double before, after;
+    bool kept;
+  };
+  std::vector<Step> steps;
   RoundingReport rounding;
   size_t biases = 0;
   size_t calibrated = 0, held_back = 0;  // samples; none held back: those of calibration judge

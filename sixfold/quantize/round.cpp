@@ -46,8 +46,9 @@ ScaleIndex::ScaleIndex(const Shape& shape, const Encoding& encoding) {
   channels_ = shape[axis];
   if (!encoding.block) return;
   block_ = encoding.block;
-  inner1_ = std::max<int64_t>(strides[1], 1);
-  extent1_ = shape[1];
+  const size_t along = axis == 1 ? 0 : 1;
+  inner1_ = std::max<int64_t>(strides[along], 1);
+  extent1_ = shape[along];
   blocks_ = static_cast<size_t>((extent1_ + block_ - 1) / block_);
 }
 
