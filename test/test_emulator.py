@@ -33,6 +33,11 @@ def test_float_cases_run_with_the_delegates_that_the_suite_expects(cases, tmp_pa
     assert not failed, text
 
 
+def test_quantized_cases_run_with_the_delegates_that_the_suite_expects(cases, tmp_path):  # noqa: F811
+    failed, text = run_suite(cases, "quant", tmp_path / "results.json")
+    assert not failed, text
+
+
 def test_digits_are_classified_as_on_the_cpu(tmp_path):
     program, out = tmp_path / "digits.pte", tmp_path / "out.npz"
     done = call("compile", MODEL, "-o", program, "--backend", "htp", "--engine", "emulator", "--precision", "fp16", "--json")

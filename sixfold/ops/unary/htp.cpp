@@ -40,7 +40,7 @@ Match unary_formula(Htp& h) {
     case Op::tan:
       return h.result(x.apply(Op::sin) / x.apply(Op::cos));
     case Op::asin:  // the device has it in fixed point only
-      if (h.graph.value(h.in()).encoding) return no_match("the device has it");
+      if (h.target.quantizes || h.graph.value(h.in()).encoding) return no_match("the device has it");
       // (1 - x)(1 + x) keeps its digits near 1, 1 - x^2 does not; the arc tangent of an infinity is wrong on
       // the device, so the ends are kept away from it.
       return h.result((x / ((1.0 - x) * (x + 1.0)).apply(Op::sqrt).apply(Op::maximum, x.number(1.0 / 4096)))
