@@ -5,6 +5,7 @@ The cases are captured once, into .work/cases; SIXFOLD_CASES names a folder that
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,18 @@ def cases():
         assert done.returncode == 0, done.stderr[-2000:]
         partial.rename(folder)
     return folder
+
+
+def run_on_npu(folder, kind, engine, step, out, env):
+    """Every step-th case of a kind, compiled and run on an engine; returns how many ran, those that failed, and what was printed."""
+    names = sorted(p.parent.name for p in (folder / kind).glob("*/case.json"))[::step]
+    only = f"^{kind}/(" + "|".join(re.escape(n) for n in names) + ")$"
+    script = [sys.executable, SCRIPTS / "run_cases.py", SIXFOLD, folder, "--mode", "htp", "--engine", engine, "--only", only, "--json", out]
+    done = subprocess.run(script, capture_output=True, text=True, env=env)
+    results = json.loads(out.read_text())
+    assert len(results) == len(names)
+    failed = {name: r for name, r in results.items() if r["state"] not in ("passed", "skipped")}
+    return len(results), failed, done.stdout[-4000:]
 
 
 # The op works in place on the case's own input, and the capture saved that input afterwards: torch itself does not turn

@@ -5,27 +5,18 @@ test_conformance.py.
 """
 import json
 import os
-import re
-import subprocess
-import sys
 
 import numpy as np
-from conftest import MODEL, SIXFOLD, TEST_SET, call
-from test_conformance import SCRIPTS, cases  # noqa: F401  (a fixture)
+from conftest import MODEL, TEST_SET, call
+from test_conformance import cases, run_on_npu  # noqa: F401  (a fixture)
 
 
 def run_suite(folder, kind, out):
-    names = sorted(p.parent.name for p in (folder / kind).glob("*/case.json"))
-    names = names if os.environ.get("SIXFOLD_EMULATOR") == "all" else names[::4]
-    only = f"^{kind}/(" + "|".join(re.escape(n) for n in names) + ")$"
-    script = [sys.executable, SCRIPTS / "run_cases.py", SIXFOLD, folder, "--mode", "htp", "--engine", "emulator", "--only", only,
-              "--json", out]
     # Nothing of Qualcomm's is in reach.
     env = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "QNN_SDK_ROOT")}
-    done = subprocess.run(script, capture_output=True, text=True, env=env)
-    results = json.loads(out.read_text())
-    assert len(results) == len(names) > 100
-    return {name: r for name, r in results.items() if r["state"] not in ("passed", "skipped")}, done.stdout[-4000:]
+    count, failed, text = run_on_npu(folder, kind, "emulator", 1 if os.environ.get("SIXFOLD_EMULATOR") == "all" else 4, out, env)
+    assert count > 100
+    return failed, text
 
 
 def test_float_cases_run_with_the_delegates_that_the_suite_expects(cases, tmp_path):  # noqa: F811

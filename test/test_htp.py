@@ -4,14 +4,13 @@ Every 20th float case is run; SIXFOLD_HTP=all runs all of them. The cases are th
 """
 import json
 import os
-import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 from conftest import MODEL, TEST_SET, WORK, call, fails
-from test_conformance import SCRIPTS, SIXFOLD, cases  # noqa: F401  (a fixture)
+from test_conformance import cases, run_on_npu  # noqa: F401  (a fixture)
 from test_qnn import WHEEL, needs_libraries
 
 pytestmark = needs_libraries
@@ -21,21 +20,15 @@ def environment():
     return dict(os.environ, VIRTUAL_ENV=str(WHEEL.parents[3]))
 
 
-def float_cases(folder):
-    names = sorted(p.parent.name for p in (folder / "float").glob("*/case.json"))
-    return names if os.environ.get("SIXFOLD_HTP") == "all" else names[::20]
+def every(step):
+    """All cases on request, else every step-th."""
+    return 1 if os.environ.get("SIXFOLD_HTP") == "all" else step
 
 
 def test_float_cases_run_on_the_npu_with_the_delegates_that_the_suite_expects(cases, tmp_path):  # noqa: F811
-    names = float_cases(cases)
-    only = "^float/(" + "|".join(re.escape(n) for n in names) + ")$"
-    script = [sys.executable, SCRIPTS / "run_cases.py", SIXFOLD, cases, "--mode", "htp", "--engine", "qnn", "--only", only,
-              "--json", tmp_path / "results.json"]
-    done = subprocess.run(script, capture_output=True, text=True, env=environment())
-    results = json.loads((tmp_path / "results.json").read_text())
-    assert len(results) == len(names) > 20
-    failed = {name: r for name, r in results.items() if r["state"] not in ("passed", "skipped")}
-    assert not failed, done.stdout[-4000:]
+    count, failed, text = run_on_npu(cases, "float", "qnn", every(20), tmp_path / "results.json", environment())
+    assert count > 20
+    assert not failed, text
 
 
 EXECUTORCH = """

@@ -3,33 +3,21 @@
 Every 25th quantized case is run; SIXFOLD_HTP=all runs all of them.
 """
 import json
-import os
-import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from conftest import MODEL, TEST_SET, call, fails
-from test_conformance import SCRIPTS, SIXFOLD, cases  # noqa: F401  (a fixture)
-from test_htp import environment
+from test_conformance import cases, run_on_npu  # noqa: F401  (a fixture)
+from test_htp import environment, every
 from test_qnn import needs_libraries
 
 pytestmark = needs_libraries
 
 
 def test_quantized_cases_run_on_the_npu_within_the_suites_tolerance(cases, tmp_path):  # noqa: F811
-    names = sorted(p.parent.name for p in (cases / "quant").glob("*/case.json"))
-    if os.environ.get("SIXFOLD_HTP") != "all":
-        names = names[::25]
-    only = "^quant/(" + "|".join(re.escape(n) for n in names) + ")$"
-    script = [sys.executable, SCRIPTS / "run_cases.py", SIXFOLD, cases, "--mode", "htp", "--engine", "qnn", "--only", only,
-              "--json", tmp_path / "results.json"]
-    done = subprocess.run(script, capture_output=True, text=True, env=environment())
-    results = json.loads((tmp_path / "results.json").read_text())
-    assert len(results) == len(names) > 20
-    failed = {name: r for name, r in results.items() if r["state"] not in ("passed", "skipped")}
-    assert not failed, done.stdout[-4000:]
+    count, failed, text = run_on_npu(cases, "quant", "qnn", every(25), tmp_path / "results.json", environment())
+    assert count > 20
+    assert not failed, text
 
 
 @pytest.fixture(scope="module")

@@ -9,26 +9,12 @@ namespace {
 // Lists end with null; a client that forgets it would have us run away.
 constexpr size_t kMostConfigs = 1024;
 
-Result<OpDef> read_params(const abi::Op& op) {
-  OpDef out{.name = op.name, .type = op.type};
-  for (uint32_t i = 0; i < op.param_count; ++i) {
-    const abi::Param& p = op.params[i];
-    if (p.type == 0) {
-      SF_ASSIGN(ParamDef param, read_scalar(p));
-      out.params.push_back(std::move(param));
-    } else if (p.type == 1) {
-      SF_ASSIGN(std::string name, read_name(p.name, "a parameter"));
-      SF_ASSIGN(const TensorDef tensor, read_tensor(p.tensor, /*with_data=*/false));
-      out.params.push_back(param_of(std::move(name), tensor));
-    } else {
-      return invalid_argument("a parameter of op ", op.name, " has type ", p.type, ", expected 0 or 1");
-    }
-  }
-  return out;
-}
-
 Status validate(const abi::Op& op, const DeviceModel& device) {
-  SF_ASSIGN(const OpDef def, read_params(op));
+  SF_ASSIGN(const OpDef def,
+            read_op_params(op, [](std::string name, const abi::Tensor& t) -> Result<ParamDef> {
+              SF_ASSIGN(const TensorDef tensor, read_tensor(t, /*with_data=*/false));
+              return param_of(std::move(name), tensor);
+            }));
   std::vector<TensorDef> tensors;
   for (uint32_t i = 0; i < op.input_count + op.output_count; ++i) {
     const abi::Tensor& t = i < op.input_count ? op.inputs[i] : op.outputs[i - op.input_count];

@@ -43,22 +43,12 @@ Result<uint32_t> index_of(const Graph& graph, const abi::Tensor& t) {
 }
 
 Result<OpDef> read_op(const Graph& graph, const abi::Op& op) {
-  OpDef out{.name = op.name, .type = op.type};
-  for (uint32_t i = 0; i < op.param_count; ++i) {
-    const abi::Param& p = op.params[i];
-    if (p.type == 0) {
-      SF_ASSIGN(ParamDef param, read_scalar(p));
-      out.params.push_back(std::move(param));
-    } else if (p.type == 1) {
-      SF_ASSIGN(std::string name, read_name(p.name, "a parameter"));
-      SF_ASSIGN(const uint32_t index, index_of(graph, p.tensor));
-      if (index == kNone || !graph.tensors()[index].is_constant())
-        return invalid_argument("parameter ", name, " of op ", out.name, " is no constant");
-      out.params.push_back(param_of(std::move(name), graph.tensors()[index]));
-    } else {
-      return invalid_argument("a parameter of op ", out.name, " has type ", p.type, ", expected 0 or 1");
-    }
-  }
+  SF_ASSIGN(OpDef out, read_op_params(op, [&](std::string name, const abi::Tensor& t) -> Result<ParamDef> {
+              SF_ASSIGN(const uint32_t index, index_of(graph, t));
+              if (index == kNone || !graph.tensors()[index].is_constant())
+                return invalid_argument("parameter ", name, " of op ", op.name, " is no constant");
+              return param_of(std::move(name), graph.tensors()[index]);
+            }));
   for (uint32_t i = 0; i < op.input_count; ++i) {
     SF_ASSIGN(const uint32_t index, index_of(graph, op.inputs[i]));
     out.in.push_back(index);

@@ -100,11 +100,17 @@ struct Recode {
   int64_t operator()(int64_t q) const {
     return std::clamp(ratio(q + offset_in) - offset_out, limits.min, limits.max);
   }
-  // In place, after elements were moved; from and to have the same width.
-  template <typename T>
-  void apply(T* y, size_t n) const {
+  // In place, elements [at, at + n) that were moved; from and to have the same type. Floats and plain
+  // integers stay as they are.
+  void apply(DataType dtype, std::byte* data, int64_t at, int64_t n) const {
     if (same) return;
-    for (size_t i = 0; i < n; ++i) y[i] = static_cast<T>((*this)(static_cast<int64_t>(y[i])));
+    with_type(dtype, [&](auto t) {
+      using T = decltype(t);
+      if constexpr (std::is_integral_v<T>) {
+        T* y = reinterpret_cast<T*>(data) + at;
+        for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>((*this)(static_cast<int64_t>(y[i])));
+      }
+    });
   }
 };
 

@@ -28,4 +28,25 @@ Result<ParamDef> read_scalar(const abi::Param& param);
 // A tensor of parameters, with its bytes when they are there.
 ParamDef param_of(std::string name, const TensorDef& tensor);
 
+// Name, type and parameters of an op whose form was checked; tensor_param(name, tensor) makes a ParamDef of
+// one that is a tensor.
+template <typename F>
+Result<OpDef> read_op_params(const abi::Op& op, const F& tensor_param) {
+  OpDef out{.name = op.name, .type = op.type};
+  for (uint32_t i = 0; i < op.param_count; ++i) {
+    const abi::Param& p = op.params[i];
+    if (p.type > 1)
+      return invalid_argument("a parameter of op ", out.name, " has type ", p.type, ", expected 0 or 1");
+    if (p.type == 0) {
+      SF_ASSIGN(ParamDef param, read_scalar(p));
+      out.params.push_back(std::move(param));
+      continue;
+    }
+    SF_ASSIGN(std::string name, read_name(p.name, "a parameter"));
+    SF_ASSIGN(ParamDef param, tensor_param(std::move(name), p.tensor));
+    out.params.push_back(std::move(param));
+  }
+  return out;
+}
+
 }  // namespace sixfold::emulator

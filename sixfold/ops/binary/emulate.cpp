@@ -67,16 +67,10 @@ struct Fixed {
   }
   template <typename T>
   void run_as(const Run& run) const {
-    const T *a = run.in<T>(0), *b = run.in<T>(1);
-    T* y = run.out<T>();
-    const int64_t step_a = loop.stride(1), step_b = loop.stride(2);
-    loop.run(run.pool, cpu::kElementwiseGrain, [&](const auto& at, size_t n) {
-      for (size_t i = 0; i < n; ++i) {
-        const auto k = static_cast<int64_t>(i);
-        const int64_t q = compute(a[at[1] + k * step_a], b[at[2] + k * step_b]) - offset_out;
-        y[at[0] + k] = static_cast<T>(std::clamp(q, limits.min, limits.max));
-      }
-    });
+    for_pairs(loop, run.pool, cpu::kElementwiseGrain, run.out<T>(), run.in<T>(0), run.in<T>(1),
+              [&](T a, T b) {
+                return static_cast<T>(std::clamp(compute(a, b) - offset_out, limits.min, limits.max));
+              });
   }
   void run(const Run& run) const {
     with_type(dtype, [&](auto t) {
@@ -111,20 +105,15 @@ struct Plain {
   }
   template <typename T>
   void run_as(const Run& run) const {
-    const T *a = run.in<T>(0), *b = run.in<T>(1);
-    T* y = run.out<T>();
-    const int64_t step_a = loop.stride(1), step_b = loop.stride(2);
-    loop.run(run.pool, cpu::kElementwiseGrain, [&](const auto& at, size_t n) {
-      for (size_t i = 0; i < n; ++i) {
-        const auto k = static_cast<int64_t>(i);
-        if constexpr (std::is_same_v<T, Half>)
-          y[at[0] + k] = Half(compute<float>(op, a[at[1] + k * step_a], b[at[2] + k * step_b]));
-        else if constexpr (std::is_same_v<T, float>)
-          y[at[0] + k] = to_half(compute<T>(op, a[at[1] + k * step_a], b[at[2] + k * step_b]));
-        else
-          y[at[0] + k] = compute<T>(op, a[at[1] + k * step_a], b[at[2] + k * step_b]);
-      }
-    });
+    for_pairs(loop, run.pool, cpu::kElementwiseGrain, run.out<T>(), run.in<T>(0), run.in<T>(1),
+              [&](T a, T b) {
+                if constexpr (std::is_same_v<T, Half>)
+                  return Half(compute<float>(op, a, b));
+                else if constexpr (std::is_same_v<T, float>)
+                  return to_half(compute<T>(op, a, b));
+                else
+                  return compute<T>(op, a, b);
+              });
   }
   void run(const Run& run) const {
     with_type(dtype, [&](auto t) { run_as<decltype(t)>(run); });
@@ -133,13 +122,7 @@ struct Plain {
 
 }  // namespace
 
-Status check_binary(const OpView& op, const DeviceModel&) {
-  for (size_t i = 0; i < 2; ++i)
-    if (!broadcasts(op.in(i), op.out()))
-      return unsupported("in[", i, "] has dims ", op.in(i).dims,
-                         ", which do not broadcast to those of out[0], ", op.out().dims);
-  return {};
-}
+Status check_binary(const OpView& op, const DeviceModel&) { return check_broadcast(op, 2); }
 
 Result<Step> prepare_binary(const OpView& op, Prepare& prepare) {
   prepare.use_constants();

@@ -47,21 +47,14 @@ struct Compare {
   void run(const Run& run) const {
     with_type(dtype, [&](auto t) {
       using T = decltype(t);
-      const T *a = run.in<T>(0), *b = run.in<T>(1);
-      uint8_t* y = run.out<uint8_t>();
-      const int64_t step_a = loop.stride(1), step_b = loop.stride(2);
-      loop.run(run.pool, cpu::kElementwiseGrain, [&](const auto& at, size_t n) {
-        for (size_t i = 0; i < n; ++i) {
-          const auto k = static_cast<int64_t>(i);
-          const T p = a[at[1] + k * step_a], q = b[at[2] + k * step_b];
-          if constexpr (std::is_integral_v<T>) {
-            y[at[0] + k] = holds(test, (static_cast<int64_t>(p) + offset_a) * scale_a,
+      for_pairs(loop, run.pool, cpu::kElementwiseGrain, run.out<uint8_t>(), run.in<T>(0), run.in<T>(1),
+                [&](T p, T q) -> uint8_t {
+                  if constexpr (std::is_integral_v<T>)
+                    return holds(test, (static_cast<int64_t>(p) + offset_a) * scale_a,
                                  (static_cast<int64_t>(q) + offset_b) * scale_b);
-          } else {
-            y[at[0] + k] = holds(test, static_cast<float>(p), static_cast<float>(q));
-          }
-        }
-      });
+                  else
+                    return holds(test, static_cast<float>(p), static_cast<float>(q));
+                });
     });
   }
 };
@@ -76,17 +69,11 @@ struct Logic {
     with_type(dtype, [&](auto t) {
       using T = decltype(t);
       if constexpr (std::is_integral_v<T>) {
-        const T *a = run.in<T>(0), *b = run.in<T>(1);
-        T* y = run.out<T>();
-        const int64_t step_a = loop.stride(1), step_b = loop.stride(2);
-        loop.run(run.pool, cpu::kElementwiseGrain, [&](const auto& at, size_t n) {
-          for (size_t i = 0; i < n; ++i) {
-            const auto k = static_cast<int64_t>(i);
-            T p = a[at[1] + k * step_a], q = b[at[2] + k * step_b];
-            if (boolean) p = p != 0, q = q != 0;
-            y[at[0] + k] = static_cast<T>(op == '&' ? p & q : op == '|' ? p | q : p ^ q);
-          }
-        });
+        for_pairs(loop, run.pool, cpu::kElementwiseGrain, run.out<T>(), run.in<T>(0), run.in<T>(1),
+                  [&](T p, T q) {
+                    if (boolean) p = p != 0, q = q != 0;
+                    return static_cast<T>(op == '&' ? p & q : op == '|' ? p | q : p ^ q);
+                  });
       }
     });
   }
@@ -121,10 +108,7 @@ struct Select {
 };
 
 Status check_operands(const OpView& op, size_t first) {
-  for (size_t i = 0; i < first + 2; ++i)
-    if (!broadcasts(op.in(i), op.out()))
-      return unsupported("in[", i, "] has dims ", op.in(i).dims,
-                         ", which do not broadcast to those of out[0], ", op.out().dims);
+  SF_TRY(check_broadcast(op, first + 2));
   if (op.in(first).dtype != op.in(first + 1).dtype)
     return unsupported("in[", first, "] is ", qnn::to_text(op.in(first).dtype), ", in[", first + 1, "] ",
                        qnn::to_text(op.in(first + 1).dtype));

@@ -54,18 +54,12 @@ struct Binary {
   }
   template <typename T, typename B>
   void run_as(const Run& run) const {
-    const T* p = run.in<T>(0);
-    const B* q = run.in<B>(1);
-    T* out = run.out<T>();
-    const int64_t step_a = loop.stride(1), step_b = loop.stride(2);
     const bool plain = std::is_integral_v<T> && !qnn::is_fixed(y.dtype);
-    loop.run(run.pool, cpu::kElementwiseGrain / 4, [&](const auto& at, size_t n) {
-      for (size_t i = 0; i < n; ++i) {
-        const auto k = static_cast<int64_t>(i);
-        const double u = a.decode(p[at[1] + k * step_a]), v = b.decode(q[at[2] + k * step_b]);
-        out[at[0] + k] = y.encode<T>(plain ? integers(u, v) : compute(op, u, v));
-      }
-    });
+    for_pairs(loop, run.pool, cpu::kElementwiseGrain / 4, run.out<T>(), run.in<T>(0), run.in<B>(1),
+              [&](T p, B q) {
+                const double u = a.decode(p), v = b.decode(q);
+                return y.encode<T>(plain ? integers(u, v) : compute(op, u, v));
+              });
   }
   void run(const Run& run) const {
     with_type(y.dtype, [&](auto t) {
@@ -84,10 +78,7 @@ struct Binary {
 }  // namespace
 
 Status check_real_binary(const OpView& op, const DeviceModel&) {
-  for (size_t i = 0; i < 2; ++i)
-    if (!broadcasts(op.in(i), op.out()))
-      return unsupported("in[", i, "] has dims ", op.in(i).dims,
-                         ", which do not broadcast to those of out[0], ", op.out().dims);
+  SF_TRY(check_broadcast(op, 2));
   const DataType a = op.in(0).dtype, b = op.in(1).dtype, y = op.out().dtype;
   const auto narrow = [](DataType t) { return qnn::is_fixed(t) && qnn::size_of(t) <= 2; };
   if (a != y || (a != b && !(narrow(a) && narrow(b))))

@@ -43,14 +43,6 @@ Status check_axis(const OpView& op) {
   return unsupported("axis is ", axis, " of ", op.in(0).rank());
 }
 
-void recode_at(const Recode& recode, DataType dtype, std::byte* y, int64_t at, int64_t n) {
-  if (recode.same) return;
-  with_type(dtype, [&](auto t) {
-    using T = decltype(t);
-    if constexpr (std::is_integral_v<T>) recode.apply(reinterpret_cast<T*>(y) + at, static_cast<size_t>(n));
-  });
-}
-
 // Runs of `run` elements: y[b, i] = x[b, index[i]].
 struct GatherRows {
   int64_t before, extent, run_length, indices;
@@ -66,7 +58,7 @@ struct GatherRows {
                             const int64_t from = (r / indices) * extent + i;
                             std::memcpy(run.outs[0] + static_cast<size_t>(r) * size,
                                         run.ins[0] + static_cast<size_t>(from) * size, size);
-                            recode_at(recode, dtype, run.outs[0], r * run_length, run_length);
+                            recode.apply(dtype, run.outs[0], r * run_length, run_length);
                           }
                         });
   }
@@ -112,7 +104,7 @@ struct GatherElements {
         std::memcpy(run.outs[0] + static_cast<size_t>(i) * size, run.ins[0] + static_cast<size_t>(at) * size,
                     size);
       }
-      recode_at(recode, dtype, run.outs[0], begin, end - begin);
+      recode.apply(dtype, run.outs[0], begin, end - begin);
     });
   }
 };
@@ -184,7 +176,7 @@ struct GatherTuples {
             at * tuples[d] + index_at(run.ins[1], index_type, i * width + static_cast<int64_t>(d), tuples[d]);
       std::memcpy(run.outs[0] + static_cast<size_t>(i) * size, run.ins[0] + static_cast<size_t>(at) * size,
                   size);
-      recode_at(recode, dtype, run.outs[0], i * run_length, run_length);
+      recode.apply(dtype, run.outs[0], i * run_length, run_length);
     }
   }
 };

@@ -44,15 +44,14 @@ Result<Parameter> parameter(const OpView& op, size_t i, Prepare& prepare) {
 
 enum class Norm : uint8_t { layer, rms, group, instance, l2 };
 
-// Groups of `count` elements: element k of group g is at starts[g] + offsets[k], its channel is k % channels
-// or as `by_group` says.
+// Element k of group g is at starts[g] + offsets[k]. Its gain and offset have index k, or with channels that
+// of its channel.
 struct Normalize {
   Norm kind;
   std::vector<int64_t> starts, offsets;
   double epsilon;
   Parameter gain, offset;
-  int64_t channels = 1;      // length of gain and offset
-  int64_t channel_step = 1;  // group norm: channels of a group; first channel of group g is g % groups * step
+  int64_t channel_step = 1;  // channels of a group; the first of group g is g % groups * channel_step
   int64_t groups = 1;
   Codec x, y;
 
@@ -185,21 +184,6 @@ std::vector<uint32_t> norm_axes(const OpView& op) {
   return {static_cast<uint32_t>(op.in(0).rank() - 1)};
 }
 
-// Offsets of all combinations of the axes that `wanted` says.
-std::vector<int64_t> spread(const TensorDef& x, const std::vector<bool>& wanted) {
-  const cpu::TensorDesc d = describe(x);
-  std::vector<int64_t> out = {0};
-  for (size_t a = 0; a < x.rank(); ++a) {
-    if (!wanted[a]) continue;
-    std::vector<int64_t> next;
-    next.reserve(out.size() * x.dims[a]);
-    for (const int64_t base : out)
-      for (uint32_t i = 0; i < x.dims[a]; ++i) next.push_back(base + i * d.strides[a]);
-    out = std::move(next);
-  }
-  return out;
-}
-
 }  // namespace
 
 // LayerNorm, RmsNorm and L2Norm: over the axes that are named.
@@ -223,8 +207,8 @@ Result<Step> prepare_axes_norm(const OpView& op, Prepare& prepare) {
   Normalize step{.kind = op.type == "LayerNorm" ? Norm::layer
                          : op.type == "RmsNorm" ? Norm::rms
                                                 : Norm::l2,
-                 .starts = spread(x, rest),
-                 .offsets = spread(x, over),
+                 .starts = offsets_along(x, rest),
+                 .offsets = offsets_along(x, over),
                  .epsilon = static_cast<double>(op.f32("epsilon", op.type == "L2Norm" ? 1e-12f : 1e-6f)),
                  .gain = {},
                  .offset = {},
@@ -261,7 +245,6 @@ Result<Step> prepare_channel_norm(const OpView& op, Prepare& prepare) {
                  .epsilon = static_cast<double>(op.f32("epsilon", 1e-6f)),
                  .gain = {},
                  .offset = {},
-                 .channels = channels,
                  .channel_step = channels / groups,
                  .groups = groups,
                  .x = Codec::of(x),

@@ -187,13 +187,12 @@ Result<Step> prepare_reduce(const OpView& op, Prepare& prepare) {
   prepare.use_constants();
   const TensorDef &x = op.in(0), &y = op.out();
   const std::vector<bool> gone = reduced_axes(op);
-  const cpu::TensorDesc d = describe(x);
   Reduce step{.kind = op.type == "ReduceSum"    ? Kind::sum
                       : op.type == "ReduceMean" ? Kind::mean
                       : op.type == "ReduceMax"  ? Kind::max
                                                 : Kind::min,
-              .rows = {0},
-              .offsets = {0},
+              .rows = {},
+              .offsets = {},
               .inner = 1,
               .x = Codec::of(x),
               .y = Codec::of(y),
@@ -201,14 +200,10 @@ Result<Step> prepare_reduce(const OpView& op, Prepare& prepare) {
   // Trailing axes that stay are one run.
   size_t rank = x.rank();
   while (rank > 0 && !gone[rank - 1]) step.inner *= x.dims[--rank];
-  for (size_t a = 0; a < rank; ++a) {
-    std::vector<int64_t>& list = gone[a] ? step.offsets : step.rows;
-    std::vector<int64_t> next;
-    next.reserve(list.size() * x.dims[a]);
-    for (const int64_t base : list)
-      for (uint32_t i = 0; i < x.dims[a]; ++i) next.push_back(base + i * d.strides[a]);
-    list = std::move(next);
-  }
+  std::vector<bool> kept(x.rank());
+  for (size_t a = 0; a < rank; ++a) kept[a] = !gone[a];
+  step.rows = offsets_along(x, kept);
+  step.offsets = offsets_along(x, gone);
   step.ratio = step.x.scale / step.y.scale;
   if (step.kind == Kind::mean) step.ratio /= static_cast<double>(step.offsets.size());
   return prepare.step(std::move(step));

@@ -18,15 +18,6 @@ void with_size(size_t size, const F& f) {
   f(uint64_t{});
 }
 
-// Recodes elements that were moved. Floats and plain integers stay as they are.
-void recode_moved(const Recode& recode, DataType dtype, std::byte* y, size_t at, size_t n) {
-  if (recode.same) return;
-  with_type(dtype, [&](auto t) {
-    using T = decltype(t);
-    if constexpr (std::is_integral_v<T>) recode.apply(reinterpret_cast<T*>(y) + at, n);
-  });
-}
-
 // Output elements from an input with any strides.
 struct Strided {
   cpu::BroadcastLoop<2> loop;
@@ -46,7 +37,7 @@ struct Strided {
         else
           for (size_t i = 0; i < n; ++i)
             y[at[0] + static_cast<int64_t>(i)] = x[at[1] + static_cast<int64_t>(i) * step];
-        recode_moved(recode, dtype, run.outs[0], static_cast<size_t>(at[0]), n);
+        recode.apply(dtype, run.outs[0], at[0], static_cast<int64_t>(n));
       });
     });
   }
@@ -71,7 +62,7 @@ struct Blocks {
           const size_t one = static_cast<size_t>(r) * sizes[i], all = static_cast<size_t>(r) * whole + at;
           std::byte* to = split ? run.outs[i] + one : run.outs[0] + all;
           std::memcpy(to, split ? run.ins[0] + all : run.ins[i] + one, sizes[i]);
-          recode_moved(recodes[i], dtype, to, 0, sizes[i] / qnn::size_of(dtype));
+          recodes[i].apply(dtype, to, 0, static_cast<int64_t>(sizes[i] / qnn::size_of(dtype)));
           at += sizes[i];
         }
       }
@@ -113,7 +104,7 @@ struct Padded {
               continue;
             }
             y[c] = run.in<T>(0)[base + i];
-            recode_moved(recode, dtype, reinterpret_cast<std::byte*>(y + c), 0, 1);
+            recode.apply(dtype, reinterpret_cast<std::byte*>(y + c), 0, 1);
           }
         }
       });

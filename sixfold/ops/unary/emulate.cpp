@@ -256,12 +256,7 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
       const int64_t q = from.limits.min < 0 ? (count == 256 ? int64_t{static_cast<int8_t>(bits)}
                                                             : int64_t{static_cast<int16_t>(bits)})
                                             : bits;
-      const double r = f(static_cast<double>(q + from.offset) * from.scale);
-      const double steps = std::round(r / to.scale) - static_cast<double>(to.offset);
-      table[i] =
-          static_cast<U>(!(steps > static_cast<double>(to.limits.min))
-                             ? to.limits.min
-                             : static_cast<int64_t>(std::min(steps, static_cast<double>(to.limits.max))));
+      table[i] = to.encode<U>(f(static_cast<double>(q + from.offset) * from.scale));
     }
   };
   if (qnn::size_of(y.dtype) == 1) {
