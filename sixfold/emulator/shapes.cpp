@@ -143,6 +143,11 @@ Status layer_norm(const OpView& op) {
   return same(op);
 }
 
+Status random(const OpView& op) {  // in[0] holds the shape: read by clients, the output has it already
+  if (op.in(0).count() == static_cast<int64_t>(op.out().rank())) return {};
+  return unsupported("in[0] has ", op.in(0).count(), " extents, out[0] has rank ", op.out().rank());
+}
+
 Status reshape(const OpView& op) {
   if (op.in(0).count() == op.out().count()) return {};
   return unsupported("in[0] has ", op.in(0).count(), " elements, out[0] ", op.out().count());

@@ -23,6 +23,7 @@ Status reduce(const OpView& op);
 Status batchnorm(const OpView& op);
 Status group_norm(const OpView& op);
 Status layer_norm(const OpView& op);
+Status random(const OpView& op);
 Status reshape(const OpView& op);
 Status transpose(const OpView& op);
 Status concat(const OpView& op);

@@ -96,6 +96,14 @@ TEST(Lower, batches_of_five_axes_are_merged) {
                  {"FLOAT_32[12, 4, 5]", "MatMul("});
 }
 
+TEST(Lower, random_numbers_are_drawn_by_the_device_where_its_steps_are_enough) {
+  expect_lowered("%r = randn(shape=[2, 3], dtype=f32, seed=1) : f32[2, 3]\noutput %r",
+                 {"FLOAT_16[2, 3] = RandomNormalLike(", "Cast("});
+  expect_lowered(cat("%r = rand(shape=[2, 3], dtype=f32, seed=1) : f32[2, 3]", kU8, "\noutput %r"),
+                 {"= RandomUniformLike(", "low=0; high=1"});
+  expect_refused("%r = rand(shape=[2, 3], dtype=f32, seed=1) : f32[2, 3]\noutput %r", "[htp.rand.1]");
+}
+
 TEST(MergeAxes, joins_neighbours_that_broadcast_alike) {
   const MergedAxes m = merge_axes({{2, 3, 4, 5}, {4, 5}, {1}}, {2, 3, 4, 5});
   EXPECT_EQ(m.result, (std::vector<uint32_t>{6, 20}));

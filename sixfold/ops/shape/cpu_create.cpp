@@ -1,32 +1,15 @@
 // Tensors from nothing: full, arange, rand, randn.
 #include <cmath>
-#include <numbers>
 
 #include "sixfold/cpu/copy.h"
 #include "sixfold/cpu/kernel.h"
+#include "sixfold/cpu/random.h"
 #include "sixfold/ops/shape/number.h"
 
 namespace sixfold::cpu {
 namespace {
 
 constexpr int64_t kGrain = 1 << 14;
-
-// A hash of a counter (the finalizer of splitmix64): any element can be drawn alone, so threads need no
-// order.
-uint64_t mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-uint64_t draw(uint64_t seed, uint64_t i) {
-  return mix(mix(seed + 0x9e3779b97f4a7c15u) + i * 0x9e3779b97f4a7c15u);
-}
-
-double uniform(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
-double normal(uint64_t bits, uint64_t more) {  // Box-Muller
-  const double u = 1.0 - uniform(bits);        // (0, 1]: its logarithm is finite
-  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * uniform(more));
-}
 
 }  // namespace
 
@@ -79,9 +62,9 @@ KernelResult random(const KernelCall& call) {
       T* out = b.output<T>();
       b.pool.for_ranges(count, kGrain / 4, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
-          const uint64_t first = draw(seed, 2 * static_cast<uint64_t>(i));
+          const uint64_t first = draw_bits(seed, 2 * static_cast<uint64_t>(i));
           out[i] = convert_number<T>(
-              gaussian ? normal(first, draw(seed, 2 * static_cast<uint64_t>(i) + 1))
+              gaussian ? normal_of(first, draw_bits(seed, 2 * static_cast<uint64_t>(i) + 1))
                        : std::ldexp(static_cast<double>(first >> (64 - kDigits)), -kDigits));
         }
       });
