@@ -87,6 +87,16 @@ def check_numbers(stem, program, folder, tolerance):
         assert float(np.abs(ours.astype(np.float64) - theirs).max(initial=0)) <= tolerance * most, path.name
 
 
+@pytest.mark.parametrize("precision", ["8a8w", "16a8w"])
+def test_grids_need_no_samples_and_both_engines_agree(precision, models):
+    """Without --calib ranges are assumed, and said to be; fallbacks are those of the same model on either engine."""
+    for name in NAMES[::2]:
+        reports = [audit(models / f"{name}.pt2", "--precision", precision, "--engine", engine) for engine in ("qnn", "emulator")]
+        assert any("every range is taken" in note for note in reports[0]["notes"])
+        ours, theirs = ({(n["node"], n["reason"].split(";")[0].rstrip(")")) for n in r["cpu_nodes"]} for r in reports)
+        assert ours == theirs, name
+
+
 def test_a_model_that_fits_has_nothing_to_say():
     report = audit(MODEL)
     assert report["delegates"] == 1 and report["cpu_nodes"] == [] and report["device_nodes"] > 5

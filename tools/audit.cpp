@@ -95,6 +95,11 @@ std::optional<OfferedFix> offer_newer_chip(const Audited& a, const CpuNode& node
     EngineDevice asked(*device->backend);
     PlanOptions options = a.options;
     options.target.arch = device->arch;
+    if (options.grids) {
+      auto grids = trial_grids(newer, *device);
+      if (!grids.ok()) continue;
+      options.grids = std::move(grids).value();
+    }
     const auto plan = plan_graph(a.canonical, asked, options);
     if (plan.ok() && is_on_device(*plan, node.name))
       return OfferedFix{
@@ -138,6 +143,7 @@ Result<Audited> audit_model(const AuditOptions& options, HtpTargetDevice& device
   HtpMethod method{.source = &source};
   HtpChoice choice = options.htp;
   choice.apply_fixes = false;
+  choice.assume_ranges = true;
   SF_ASSIGN(PlannedMethod planned, plan_for_htp(method, choice, device));
   SF_TRY(try_preparing(planned, choice, device));
   a.canonical = std::move(planned.canonical);
@@ -154,7 +160,8 @@ Result<Audited> audit_model(const AuditOptions& options, HtpTargetDevice& device
                          .option = bounds_text(fixed_sizes->sizes)};
   for (AuditedNode& n : a.nodes) {
     if (n.fix) continue;
-    if (n.node.reason.find("FP16") != std::string::npos)
+    if (n.node.reason.find("FP16") != std::string::npos ||
+        n.node.reason.find("8-bit encoding") != std::string::npos)
       n.fix = offer_quantized(a.canonical, n.node, asked, a.options);
     if (!n.fix) n.fix = offer_newer_chip(a, n.node, options.htp);
   }

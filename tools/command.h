@@ -55,6 +55,7 @@ struct HtpChoice {
   std::optional<bool> per_channel_linear;  // by precision, if nothing is said
   std::vector<std::string> block_sizes;    // NODE=1,32
   std::string calib;                       // samples; 8-bit weights need none
+  bool assume_ranges = false;              // no samples: ask with ranges that nobody saw
   std::string preprocess;                  // of images
   std::string observer = "auto", rounding = "auto";
   bool search_scales = false, correct_biases = true, equalize = false, tell_accuracy = true;

@@ -103,13 +103,16 @@ Result<HtpTargetDevice> open_device(const HtpChoice& choice) {
 
 namespace {
 
-// With grids: the prepared graph is calibrated before the device is asked.
+// With grids: the prepared graph is calibrated before the device is asked. The plan so far was made with
+// ranges that nobody saw.
 Status plan_quantized(PlannedMethod& planned, HtpMethod& method, const HtpChoice& choice,
                       HtpTargetDevice& device) {
   Plan& plan = planned.plan;
   method.source->graph = planned.canonical;
+  RewriteOptions rewrite;
+  rewrite.whole = plan.whole;
   PipelineReport report;
-  SF_TRY(prepare_for_htp(method.source->graph, planned.options.target, {}, &report));
+  SF_TRY(prepare_for_htp(method.source->graph, planned.options.target, rewrite, &report));
   SF_TRY(quantize_method(method, choice, device));
   plan.graph = std::move(method.source->graph);
   if (plan.graph.node_count() == 0) copy_outputs(plan.graph);
@@ -134,16 +137,14 @@ Result<PlannedMethod> plan_for_htp(HtpMethod& method, const HtpChoice& choice, H
   out.options.partition.skip_nodes.insert(choice.skip_nodes.begin(), choice.skip_nodes.end());
   out.options.partition.skip_ops.insert(choice.skip_ops.begin(), choice.skip_ops.end());
   EngineDevice asked(*device.backend);
-  // Fixes are for what the device has in no precision: they are looked for in float.
-  if (!quantizes || choice.apply_fixes) {
-    SF_ASSIGN(out.plan, plan_graph(out.canonical, asked, out.options));
+  if (quantizes) {
+    SF_ASSIGN(out.options.grids, trial_grids(choice, device));
   }
+  SF_ASSIGN(out.plan, plan_graph(out.canonical, asked, out.options));
   if (choice.apply_fixes && !out.plan.parts.fallbacks.empty()) {
     SF_TRY(apply_offered(out.canonical, audit_nodes(out.canonical, out.plan, asked, out.options),
                          out.options.target, &method.notes));
-    if (!quantizes) {
-      SF_ASSIGN(out.plan, plan_graph(out.canonical, asked, out.options));
-    }
+    SF_ASSIGN(out.plan, plan_graph(out.canonical, asked, out.options));
   }
   if (quantizes) SF_TRY(plan_quantized(out, method, choice, device));
   return out;

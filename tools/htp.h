@@ -1,6 +1,7 @@
 // The NPU's part of compiling and auditing: from canonical graphs to host graphs and delegates.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -52,6 +53,9 @@ struct HtpMethod {
 
 // Encodings for a prepared graph, by samples. What the device has on no grid computes in float.
 Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device);
+// Encodings of the same kind for a prepared graph, or a part of one, to ask the device: every range is
+// assumed.
+Result<std::function<Status(Graph&)>> trial_grids(const HtpChoice& choice, HtpTargetDevice& device);
 
 struct HtpReport {
   double qnn_cpu_s = 0;  // inside the engine

@@ -53,11 +53,12 @@ std::set<std::string, std::less<>> taken_apart_in_vain(const Plan& plan) {
 }
 
 Result<Plan> plan_once(const Graph& canonical, Device& device, const PlanOptions& options) {
-  Plan plan{canonical, {}, {}};
+  Plan plan{canonical, {}, {}, options.whole};
   RewriteOptions rewrite;
   rewrite.whole = options.whole;
   PipelineReport report;
   SF_TRY(prepare_for_htp(plan.graph, options.target, rewrite, &report));
+  if (options.grids) SF_TRY(options.grids(plan.graph));
   if (plan.graph.node_count() == 0) copy_outputs(plan.graph);
   plan.asked = options.partition;
   plan.asked.refused.insert(report.refused.begin(), report.refused.end());

@@ -1,6 +1,7 @@
 // What of a model goes to the NPU, what does not, and what would bring it there.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 
@@ -13,13 +14,15 @@ struct PlanOptions {
   HtpTarget target;
   PartitionOptions partition;
   std::set<std::string, std::less<>> whole;  // nodes of the model that are not taken apart
+  std::function<Status(Graph&)> grids;       // gives a prepared graph its encodings; empty: it stays as it is
 };
 
 // The graph in words of the device, and which of its nodes go there.
 struct Plan {
   Graph graph;
   Partition parts;
-  PartitionOptions asked;  // as the parts were
+  PartitionOptions asked;                    // as the parts were
+  std::set<std::string, std::less<>> whole;  // nodes of the model that were not taken apart
 };
 
 // Prepares a copy of the canonical graph and asks the device. An op that rules take apart for the device, and

@@ -83,10 +83,22 @@ Status tell(const QuantizePlan& plan, bool strict, HtpMethod& method) {
 
 }  // namespace
 
+Result<std::function<Status(Graph&)>> trial_grids(const HtpChoice& choice, HtpTargetDevice& device) {
+  SF_ASSIGN(QuantizeOptions options, options_of(choice, device));
+  options.whole_model = false;
+  return std::function<Status(Graph&)>([options, &device](Graph& graph) -> Status {
+    QuantizeOptions here = options;
+    EngineDevice asked(*device.backend);
+    SF_TRY(find_float_nodes(graph, here, asked));
+    SF_ASSIGN(const QuantizePlan plan, annotate(graph, here));
+    return quantize_for_trial(graph, plan);
+  });
+}
+
 Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device) {
   Graph& graph = method.source->graph;
   SF_ASSIGN(QuantizeOptions options, options_of(choice, device));
-  if (choice.calib.empty())
+  if (choice.calib.empty() && !choice.assume_ranges)
     return invalid_argument("--precision ", choice.precision, " needs samples: --calib FILE");
   if (!choice.encodings.empty()) SF_TRY(import_encodings(graph, choice.encodings));
   EngineDevice asked(*device.backend);
@@ -94,6 +106,11 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   SF_ASSIGN(const QuantizePlan first, annotate(graph, options));
   SF_TRY(tell(first, choice.strict, method));
   method.computes_in_float = !first.in_float.empty();
+  if (choice.calib.empty()) {
+    method.notes.push_back(
+        "without samples (--calib) every range is taken as -1 to 1: enough to ask the device");
+    return quantize_for_trial(graph, first);
+  }
   SF_ASSIGN(const Preprocess preprocess, parse_preprocess(choice.preprocess));
   SF_ASSIGN(const auto samples, open_samples(choice.calib, preprocess));
   SF_ASSIGN(const ImproveOptions improving, improvements(choice, options.scheme.activation_bits));

@@ -115,6 +115,7 @@ class Annotator {
         continue;
       quantized_.emplace(id, c);
     }
+    if (!options_.whole_model) return {};
     for (const auto& [name, size] : options_.block_sizes)
       if (!blocks_used.contains(name))
         return invalid_argument("--block-size names ", name, ", which is no convolution or linear layer");

@@ -43,6 +43,7 @@ struct QuantizeOptions {
   int arch = 75;  // HTP version
   // Nodes that compute in float whatever their scheme says (NodeId::index), with the reason.
   std::map<uint32_t, std::string> in_float;
+  bool whole_model = true;  // names that match nothing are errors: a part of a model has not all of them
 };
 
 // Values on one grid.
