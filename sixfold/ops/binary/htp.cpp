@@ -109,8 +109,10 @@ Match binary_formula(Htp& h) {
       if (h.target.quantizes) {
         // No part has a wide range: atan of the smaller by the larger, then the octant.
         const Term y = a.apply(Op::abs), x = b.apply(Op::abs);
-        const Term larger = y.apply(Op::maximum, x).apply(Op::maximum, x.number(1e-6));
-        const Term part = (y.apply(Op::minimum, x) / larger).apply(Op::atan);
+        const Term larger = y.apply(Op::maximum, x), zero = x.number(0);
+        // Both may be less than a step of their grid: then the device divides zero by zero.
+        const Term quotient = y.apply(Op::minimum, x) / larger.apply(Op::maximum, x.number(1e-6));
+        const Term part = sixfold::where(larger.apply(Op::gt, zero), quotient, zero).apply(Op::atan);
         const Term upper = sixfold::where(y.apply(Op::gt, x), M_PI_2 - part, part);
         const Term half = sixfold::where(b.apply(Op::lt, b.number(0)), M_PI - upper, upper);
         return h.result(sixfold::where(a.apply(Op::lt, a.number(0)), -half, half));
