@@ -10,6 +10,7 @@
 #include "sixfold/qnn/wrapper.h"
 #include "sixfold/quantize/scheme.h"
 #include "sixfold/quantize/weights.h"
+#include "sixfold/rewrite/encodings.h"
 #include "sixfold/rewrite/prepare.h"
 #include "tools/audit.h"
 #include "tools/contexts.h"
@@ -114,6 +115,7 @@ Status plan_quantized(PlannedMethod& planned, HtpMethod& method, const HtpChoice
   PipelineReport report;
   SF_TRY(prepare_for_htp(method.source->graph, planned.options.target, rewrite, &report));
   SF_TRY(quantize_method(method, choice, device));
+  SF_TRY(drop_idle_bounds(method.source->graph));
   plan.graph = std::move(method.source->graph);
   if (plan.graph.node_count() == 0) copy_outputs(plan.graph);
   plan.asked = planned.options.partition;

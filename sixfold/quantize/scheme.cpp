@@ -39,6 +39,8 @@ Encoding encoding_for(Range range, int bits, bool symmetric) {
   if (symmetric) {
     e.storage = bits <= 8 ? DType::i8 : DType::i16;
     e.quant_max = static_cast<int64_t>(steps / 2);
+    // The device's 16-bit factors are two signed bytes: what is above 127 * 256 + 127 is cut.
+    if (bits > 8) e.quant_max = 32639;
     e.quant_min = -e.quant_max;
   } else {
     e.storage = bits <= 8 ? DType::u8 : DType::u16;

@@ -86,7 +86,8 @@ float best_scale(std::span<const float> row, float low, float high) {
 }
 
 Encoding signed_grid(int bits, int32_t axis) {
-  const int64_t most = (int64_t{1} << (bits - 1)) - 1;
+  // Of 16 bits the device takes two signed bytes: what is above 127 * 256 + 127 is cut.
+  const int64_t most = bits > 8 ? 32639 : (int64_t{1} << (bits - 1)) - 1;
   // Of few integers each counts, so the lowest has no counterpart.
   return {.storage = bits <= 8 ? DType::i8 : DType::i16,
           .quant_min = bits <= 4 ? -most - 1 : -most,

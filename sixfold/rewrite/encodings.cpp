@@ -328,6 +328,30 @@ Status settle_encodings(Graph& graph) {
       if (part.encoding) graph.set_input(id, i, add_convert(graph, v, wanted, node.origin, id));
     }
   }
+  return drop_idle_bounds(graph);
+}
+
+Status drop_idle_bounds(Graph& graph) {
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op != Op::relu && node.op != Op::clamp) continue;
+    const Value &x = graph.value(node.input(0)), &y = graph.value(node.output());
+    if (x.kind != ValueKind::node || !x.encoding || x.encoding->axis >= 0 || !(x.encoding == y.encoding)) continue;
+    const Encoding& e = *x.encoding;
+    const double step = e.scales[0], near = 0.49 * step;
+    const double low = step * static_cast<double>(e.quant_min - e.zero_points[0]);
+    const double high = step * static_cast<double>(e.quant_max - e.zero_points[0]);
+    const auto bound = [&](const char* name) -> std::optional<double> {
+      const Attr* a = node.attrs.find(name);
+      return !a || std::holds_alternative<std::monostate>(*a) ? std::nullopt
+                                                              : std::optional(node.attrs.real(name));
+    };
+    const bool relu = node.op == Op::relu;
+    if ((relu ? 0.0 : bound("min").value_or(low)) > low + near) continue;
+    if (!relu && bound("max").value_or(high) < high - near) continue;
+    graph.replace_uses(node.output(), node.input(0));
+    graph.remove(id);
+  }
   return verify(graph);
 }
 

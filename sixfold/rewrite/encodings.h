@@ -23,4 +23,9 @@ Match choose_known(const Graph& graph, const Node& node);
 // them where the model says another; what a rule put between two such ops has the grid of what it moves.
 Status settle_encodings(Graph& graph);
 
+// relu(x) and clamp(x) whose bounds lie at the ends of x's grid or beyond, on that same grid, are x: the grid
+// has cut off already. Qualcomm's library (2.49) computes a convolution of 2- or 4-bit weights with 16-bit
+// operands 1/16 too small when it is left to find that out.  [htp.conv.4bit.1]
+Status drop_idle_bounds(Graph& graph);
+
 }  // namespace sixfold

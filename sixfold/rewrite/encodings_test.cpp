@@ -138,5 +138,17 @@ output %1
   EXPECT_NE(lowered(g).find("RmsNorm"), std::string::npos);
 }
 
+TEST(Encodings, a_bound_where_the_grid_ends_is_no_op) {
+  // Zero is 0 on the grid of scale 0.25, and 3 on the one of scale 0.5: only there a relu cuts something off.
+  for (const bool idle : {true, false}) {
+    const char *scale = idle ? "%s2" : "%s", *zero = idle ? "%z2" : "%z";
+    const Graph g = folded(cat("input %x: f32[4]", kGrids, pair("%x", "%q", "%a", scale, zero, "[4]"),
+                               "%n = abs(%a) : f32[4]\n", pair("%n", "%nq", "%b", scale, zero, "[4]"),
+                               "%r = relu(%b) : f32[4]\n", pair("%r", "%rq", "%y", scale, zero, "[4]"),
+                               "output %y\n"));
+    EXPECT_EQ(count(lowered(g), "Relu"), idle ? 0u : 1u) << print(g);
+  }
+}
+
 }  // namespace
 }  // namespace sixfold
