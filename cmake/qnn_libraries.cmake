@@ -6,7 +6,8 @@ list(FILTER EMULATOR_SOURCES EXCLUDE REGEX "_test\\.cpp$|sixfold/cpu/onednn\\.cp
 add_library(sixfold_emulator STATIC EXCLUDE_FROM_ALL ${EMULATOR_SOURCES})
 set_target_properties(sixfold_emulator PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
                       VISIBILITY_INLINES_HIDDEN ON)
-target_compile_options(sixfold_emulator PRIVATE -fno-exceptions -fno-rtti $<$<CONFIG:Release>:-O3>)
+# Without oneDNN, whose threads the pool would hold back.
+target_compile_options(sixfold_emulator PRIVATE -fno-exceptions -fno-rtti -USIXFOLD_ONEDNN $<$<CONFIG:Release>:-O3>)
 target_link_libraries(sixfold_emulator PUBLIC ${PTHREADPOOL} ${HWY} ZLIB::ZLIB Threads::Threads)
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
@@ -20,7 +21,7 @@ foreach(library Htp System)
   set_target_properties(Qnn${library} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/qnn/lib/${QNN_PLATFORM})
   target_compile_options(Qnn${library} PRIVATE -fno-exceptions -fno-rtti)
-  target_link_options(Qnn${library} PRIVATE -Wl,--exclude-libs,ALL -Wl,--gc-sections)
+  target_link_options(Qnn${library} PRIVATE -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,--no-undefined)
   target_link_libraries(Qnn${library} PRIVATE sixfold_emulator)
 endforeach()
 add_custom_target(qnn_libraries DEPENDS QnnHtp QnnSystem)

@@ -91,6 +91,15 @@ def q8_one():
 
 
 @case
+def mobilenet_v2():
+    sys.path.insert(0, str(pathlib.Path(__file__).parent / "zoo"))
+    import archs
+
+    x = (torch.randn(1, 3, 224, 224),)
+    return lower(quantized(archs.MobileNetV2().eval(), x), x, spec(fp16=False)), {"forward": [x]}
+
+
+@case
 def q8_cut():
     module = quantized(Convs().eval(), IMAGE)
     return lower(module, IMAGE, spec(fp16=False), skip_node_op_set={"aten.sigmoid.default"}), {"forward": [IMAGE]}

@@ -39,6 +39,10 @@ def audit(*args):
     return json.loads(done.stdout)
 
 
+def on_the_cpu(report):
+    return {(n["node"], n["reason"].split(";")[0].rstrip(")")) for n in report["cpu_nodes"]}
+
+
 def planted(report, expected):
     found = [n for n in report["cpu_nodes"] if re.search(expected["op"], n["op"])]
     assert found, f"no {expected['op']} among {[(n['op'], n['reason']) for n in report['cpu_nodes']]}"
@@ -48,8 +52,9 @@ def planted(report, expected):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_planted_reason_is_named_and_an_offered_fix_works(name, models, tmp_path):
     expected = CASES[name][1]
-    options = expected.get("options", [])
+    options = [*expected.get("options", []), "--engine", "qnn"]
     report = audit(models / f"{name}.pt2", *options)
+    assert on_the_cpu(audit(models / f"{name}.pt2", *expected.get("options", []))) == on_the_cpu(report)  # the emulator, by default
     nodes = planted(report, expected)
     for node in nodes:
         assert re.search(expected["reason"], node["reason"]), node["reason"]
@@ -93,12 +98,12 @@ def test_grids_need_no_samples_and_both_engines_agree(precision, models):
     for name in NAMES[::2]:
         reports = [audit(models / f"{name}.pt2", "--precision", precision, "--engine", engine) for engine in ("qnn", "emulator")]
         assert any("every range is taken" in note for note in reports[0]["notes"])
-        ours, theirs = ({(n["node"], n["reason"].split(";")[0].rstrip(")")) for n in r["cpu_nodes"]} for r in reports)
-        assert ours == theirs, name
+        assert on_the_cpu(reports[0]) == on_the_cpu(reports[1]), name
 
 
 def test_a_model_that_fits_has_nothing_to_say():
     report = audit(MODEL)
+    assert report["engine"] == "sixfold emulator"
     assert report["delegates"] == 1 and report["cpu_nodes"] == [] and report["device_nodes"] > 5
 
 
@@ -120,7 +125,7 @@ def test_contexts_are_kept_by_content(tmp_path):
     cache = tmp_path / "cache"
 
     def compile_(name, *extra):
-        done = call("compile", MODEL, "-o", tmp_path / name, "--backend", "htp", "--cache", cache, "--json", *extra, env=environment())
+        done = call("compile", MODEL, "-o", tmp_path / name, "--backend", "htp", "--engine", "qnn", "--cache", cache, "--json", *extra, env=environment())
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

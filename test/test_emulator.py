@@ -31,11 +31,12 @@ def test_quantized_cases_run_with_the_delegates_that_the_suite_expects(cases, tm
 
 def test_digits_are_classified_as_on_the_cpu(tmp_path):
     program, out = tmp_path / "digits.pte", tmp_path / "out.npz"
-    done = call("compile", MODEL, "-o", program, "--backend", "htp", "--engine", "emulator", "--precision", "fp16", "--json")
+    done = call("compile", MODEL, "-o", program, "--backend", "htp", "--precision", "fp16", "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert report["delegates"] == 1 and report["cpu_nodes"] == []
-    assert call("run", program, "--engine", "emulator", "--npz", TEST_SET, "--npz-out", out).returncode == 0
+    assert report["delegates"] == 1 and report["cpu_nodes"] == [] and report["engine"] == "sixfold emulator"  # by default
+    ran = call("run", program, "--npz", TEST_SET, "--npz-out", out, "--json")
+    assert ran.returncode == 0 and json.loads(ran.stdout)["engine"] == "emulator"
     expected = tmp_path / "cpu.npz"
     assert call("run", MODEL, "--npz", TEST_SET, "--npz-out", expected).returncode == 0
     ours, float32 = np.load(out)["out0"], np.load(expected)["out0"]

@@ -62,7 +62,7 @@ def test_executorch_runs_our_delegate_to_the_same_bits(name, cases, tmp_path):  
     inputs = sorted((cases / "float" / name).glob("in_*.npy"), key=lambda p: int(p.stem[3:]))
     model = cases / "float" / name / "model.pt2"
     program = tmp_path / "m.pte"
-    made = call("compile", model, "-o", program, "--backend", "htp", "--soc", "SM8650", "--json", env=environment())
+    made = call("compile", model, "-o", program, "--backend", "htp", "--engine", "qnn", "--soc", "SM8650", "--json", env=environment())
     assert made.returncode == 0, made.stderr
     feed = [x for p in inputs for x in ("--input", p)]
     done = call("run", program, "--engine", "qnn", *feed, "--output-dir", tmp_path, env=environment())
@@ -74,12 +74,12 @@ def test_executorch_runs_our_delegate_to_the_same_bits(name, cases, tmp_path):  
 
 def test_the_demo_model_is_one_delegate_and_as_good(tmp_path):
     program = tmp_path / "digits.pte"
-    made = call("compile", MODEL, "-o", program, "--backend", "htp", "--json", env=environment())
+    made = call("compile", MODEL, "-o", program, "--backend", "htp", "--engine", "qnn", "--json", env=environment())
     assert made.returncode == 0, made.stderr
     report = json.loads(made.stdout)
     assert report["delegates"] == 1 and report["cpu_nodes"] == []
     again = tmp_path / "again.pte"
-    call("compile", MODEL, "-o", again, "--backend", "htp", env=environment())
+    call("compile", MODEL, "-o", again, "--backend", "htp", "--engine", "qnn", env=environment())
     assert again.read_bytes() == program.read_bytes()
     done = call("run", program, "--engine", "qnn", "--npz", TEST_SET, "--rows", 50, "--labels", "labels", "--json", env=environment())
     assert done.returncode == 0, done.stderr
@@ -89,7 +89,7 @@ def test_the_demo_model_is_one_delegate_and_as_good(tmp_path):
 def test_a_node_that_is_kept_on_the_cpu_is_named_with_its_reason(tmp_path):
     graph = json.loads(call("show", MODEL, "--json").stdout)
     assert graph
-    made = call("compile", MODEL, "-o", tmp_path / "m.pte", "--backend", "htp", "--skip-op", "relu", "--json", env=environment())
+    made = call("compile", MODEL, "-o", tmp_path / "m.pte", "--backend", "htp", "--engine", "qnn", "--skip-op", "relu", "--json", env=environment())
     assert made.returncode == 0, made.stderr
     report = json.loads(made.stdout)
     assert report["cpu_nodes"] and all("--skip-op" in n["reason"] for n in report["cpu_nodes"])
@@ -98,7 +98,9 @@ def test_a_node_that_is_kept_on_the_cpu_is_named_with_its_reason(tmp_path):
 
 def test_a_program_for_the_npu_is_refused_without_its_engine(tmp_path):
     program = tmp_path / "m.pte"
-    call("compile", MODEL, "-o", program, "--backend", "htp", env=environment())
-    assert "QnnBackend" in fails("run", program, "--npz", TEST_SET, "--rows", 1)
-    assert "SM8651" in fails("compile", MODEL, "-o", program, "--backend", "htp", "--soc", "SM8651", env=environment())
-    assert "nowhere" in fails("compile", MODEL, "-o", program, "--backend", "htp", "--qnn-lib-dir", "nowhere")
+    call("compile", MODEL, "-o", program, "--backend", "htp", "--engine", "qnn", env=environment())
+    assert "QnnBackend" in fails("run", program, "--engine", "cpu", "--npz", TEST_SET, "--rows", 1)
+    assert "--engine qnn" in fails("run", program, "--npz", TEST_SET, "--rows", 1)
+    assert "is for --engine qnn" in fails("run", program, "--qnn-lib-dir", "nowhere", "--npz", TEST_SET, "--rows", 1)
+    assert "SM8651" in fails("compile", MODEL, "-o", program, "--backend", "htp", "--engine", "qnn", "--soc", "SM8651", env=environment())
+    assert "nowhere" in fails("compile", MODEL, "-o", program, "--backend", "htp", "--engine", "qnn", "--qnn-lib-dir", "nowhere")

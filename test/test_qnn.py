@@ -35,6 +35,7 @@ def doctor(*args, **kwargs):
 
 def test_without_libraries_doctor_says_how_to_get_them(tmp_path):
     report = doctor("--qnn-lib-dir", tmp_path)
+    assert report["emulator"]["works"] and report["emulator"]["version"]
     assert not report["qnn"]["works"]
     assert "pip install onnxruntime-qnn" in report["qnn"]["problem"]
     assert [p["folder"] for p in report["qnn"]["looked_in"]][0] == str(tmp_path)

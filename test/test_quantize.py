@@ -28,7 +28,7 @@ def samples(tmp_path_factory):
 
 
 def compiled(program, samples, *flags):
-    return ["compile", MODEL, "-o", program, "--backend", "htp", "--calib", samples, *flags]
+    return ["compile", MODEL, "-o", program, "--backend", "htp", "--engine", "qnn", "--calib", samples, *flags]
 
 
 def made(program, samples, *flags):

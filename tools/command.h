@@ -13,7 +13,8 @@ namespace sixfold::tools {
 
 // sixfold run
 struct RunOptions {
-  std::string model, engine = "cpu";
+  std::string model;
+  std::string engine;  // empty: cpu, and the emulator for the NPU's parts of a .pte
   std::vector<std::string> inputs;
   std::string output_dir, npz, npz_out, labels;
   size_t rows = 0, threads = 0, iterations = 1, warmup = 0;
@@ -43,7 +44,7 @@ Status ops_command(const OpsOptions& options);
 
 // What an NPU is asked for.
 struct HtpChoice {
-  std::string soc = "SM8650", soc_file, engine = "qnn", qnn_lib_dir, precision = "fp16";
+  std::string soc = "SM8650", soc_file, engine = "emulator", qnn_lib_dir, precision = "fp16";
   std::vector<std::string> skip_nodes, skip_ops;
   int optimization = 3, hvx_threads = 0, vtcm_mb = 0;  // 0: the SoC's own
   std::string priority = "normal";

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "sixfold/emulator/emulator.h"
 #include "sixfold/qnn/backend.h"
 #include "sixfold/qnn/context.h"
 #include "sixfold/qnn/guard.h"
@@ -28,10 +29,7 @@ qnn::GraphSpec smallest_graph() {
   return g;
 }
 
-// Everything the libraries say, as JSON text. Runs in a child: libraries of unknown versions may crash.
-Result<qnn::Bytes> ask_libraries(const std::string& folder, const qnn::Soc& soc) {
-  SF_ASSIGN(const qnn::Library library, qnn::Library::load(folder));
-  SF_ASSIGN(const qnn::SystemLibrary system, qnn::SystemLibrary::load(folder));
+Result<Json> describe(const qnn::Library& library, const qnn::SystemLibrary& system, const qnn::Soc& soc) {
   Json out{{"path", library.path},
            {"build_id", library.build_id},
            {"sdk", library.sdk_version()},
@@ -48,6 +46,26 @@ Result<qnn::Bytes> ask_libraries(const std::string& folder, const qnn::Soc& soc)
   SF_ASSIGN(const qnn::BinaryInfo info, qnn::read_binary_info(system, binary));
   out["context_blob"] = to_text(info.blob_version);
   out["htp_arch"] = info.htp_arch;
+  return out;
+}
+
+Json emulator_report(const qnn::Soc& soc) {
+  Json out{{"version", SIXFOLD_VERSION}, {"works", false}};
+  Result<Json> said = describe(emulator::library(), emulator::system_library(), soc);
+  if (!said.ok()) {
+    out["problem"] = said.error().message();
+    return out;
+  }
+  out.update(*said);
+  out["works"] = true;
+  return out;
+}
+
+// Everything the libraries say, as JSON text. Runs in a child: libraries of unknown versions may crash.
+Result<qnn::Bytes> ask_libraries(const std::string& folder, const qnn::Soc& soc) {
+  SF_ASSIGN(const qnn::Library library, qnn::Library::load(folder));
+  SF_ASSIGN(const qnn::SystemLibrary system, qnn::SystemLibrary::load(folder));
+  SF_ASSIGN(const Json out, describe(library, system, soc));
   const std::string text = out.dump();
   const auto bytes = std::as_bytes(std::span(text));
   return qnn::Bytes(bytes.begin(), bytes.end());
@@ -106,6 +124,14 @@ Json python_report(const std::string& lib_dir) {
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 void print_text(const Json& report) {
+  const Json& emulator = report["emulator"];
+  if (emulator["works"] == true)
+    print_line(cat("emulator        sixfold ", text_of(emulator["version"]),
+                   " (the default engine), as QNN core API ", text_of(emulator["core_api"]), ", ",
+                   text_of(emulator["ops"]), " ops; a graph prepares for ", text_of(report["soc"]["name"]),
+                   " (HTP v", text_of(emulator["htp_arch"]), ")"));
+  else
+    print_line(cat("emulator        does not work: ", text_of(emulator["problem"])));
   const Json& qnn = report["qnn"];
   if (qnn["works"] == true) {
     print_line(cat("QNN libraries   SDK ", text_of(qnn["sdk"]), " in ", text_of(qnn["folder"])));
@@ -142,6 +168,7 @@ Status doctor_command(const DoctorOptions& options) {
   Json report;
   report["sixfold"] = SIXFOLD_VERSION;
   report["soc"] = {{"name", soc.name}, {"id", soc.id}, {"htp_arch", soc.htp_arch}, {"vtcm_mb", soc.vtcm_mb}};
+  report["emulator"] = emulator_report(soc);
   report["qnn"] = qnn_report(options.qnn_lib_dir, soc);
   report["cpu"] = cpu_report();
   report["python"] = python_report(options.qnn_lib_dir);

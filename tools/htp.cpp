@@ -83,6 +83,8 @@ Status EngineDevice::prepare(const qnn::GraphSpec& graph) {
 Result<HtpTargetDevice> open_device(const HtpChoice& choice) {
   if (choice.engine != "qnn" && choice.engine != "emulator")
     return invalid_argument("--engine is ", choice.engine, ", expected emulator or qnn");
+  if (choice.engine == "emulator" && !choice.qnn_lib_dir.empty())
+    return invalid_argument("--qnn-lib-dir is for --engine qnn: the emulator is part of sixfold");
   HtpTargetDevice out;
   SF_ASSIGN(const qnn::Soc soc, choose_soc(choice.soc, choice.soc_file));
   out.soc_name = soc.name;

@@ -23,8 +23,7 @@ void add_run(CLI::App& app, Command& chosen) {
   CLI::App* run = app.add_subcommand("run", "Run a model on an engine");
   run->add_option("model", options->model, "A .pt2 or .pte file, or a .bpte: its cases, checked")->required();
   run->add_option("--engine", options->engine,
-                  "Engine to run on: cpu; for the NPU's parts of a .pte emulator, or qnn")
-      ->capture_default_str();
+                  "Engine to run on: cpu; for the NPU's parts of a .pte emulator (as without it), or qnn");
   run->add_option("--qnn-lib-dir", options->qnn_lib_dir, "Folder of Qualcomm's libraries");
   run->add_option("--soc", options->soc, "The chip that a .pte is to run on; else the one that it is for");
   run->add_option("--soc-file", options->soc_file, "JSON file that adds a chip");

@@ -164,6 +164,14 @@ size_t argmax(const Tensor& t) {
   return best;
 }
 
+// Who runs the NPU's parts, if any: without --engine ours.
+bool is_emulated() { return options.engine.empty() || options.engine == "emulator"; }
+
+const char* engine_name(const Runner& runner) {
+  if (!options.engine.empty()) return options.engine.c_str();
+  return runner.uses_npu() ? "emulator" : "cpu";
+}
+
 double mean(const std::vector<double>& xs) {
   double sum = 0;
   for (const double x : xs) sum += x;
@@ -176,9 +184,10 @@ Json times_json(const Runner& runner) {
   const auto at = [&](double q) {
     return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))];
   };
-  return {{"model", options.model}, {"engine", options.engine}, {"threads", runner.threads()},
-          {"runs", sorted.size()},  {"mean_ms", mean(sorted)},  {"min_ms", sorted.front()},
-          {"p50_ms", at(0.5)},      {"p90_ms", at(0.9)}};
+  return {{"model", options.model},      {"engine", engine_name(runner)},
+          {"threads", runner.threads()}, {"runs", sorted.size()},
+          {"mean_ms", mean(sorted)},     {"min_ms", sorted.front()},
+          {"p50_ms", at(0.5)},           {"p90_ms", at(0.9)}};
 }
 
 Json outputs_json(const Runner& session) {
@@ -337,7 +346,9 @@ Status open_npu() {
     SF_ASSIGN(const qnn::Soc soc, choose_soc(options.soc, options.soc_file));
     npu.soc = soc.id;
   }
-  if (options.engine == "emulator") {
+  if (is_emulated()) {
+    if (!options.qnn_lib_dir.empty())
+      return invalid_argument("--qnn-lib-dir is for --engine qnn: the emulator is part of sixfold");
     emulator::set_threads(options.threads);
     npu.library = emulator::library();
     npu.system = emulator::system_library();
@@ -347,7 +358,7 @@ Status open_npu() {
 
 Status run_it() {
   const bool is_npu = options.engine == "qnn" || options.engine == "emulator";
-  if (options.engine != "cpu" && !is_npu)
+  if (!options.engine.empty() && options.engine != "cpu" && !is_npu)
     return invalid_argument("engine ", options.engine, " is not known: engines are cpu, emulator and qnn");
   if (!options.npz.empty() + !options.inputs.empty() + !options.input_list.empty() > 1)
     return invalid_argument("--input, --npz and --input-list exclude each other");
@@ -357,7 +368,7 @@ Status run_it() {
   if (is_npu && !program)
     return invalid_argument("engine ", options.engine, " runs compiled programs: compile ", options.model,
                             " with --backend htp first");
-  if (is_npu) SF_TRY(open_npu());
+  if (program && options.engine != "cpu") SF_TRY(open_npu());
   if (kind == FileKind::bpte) return check_bundle(options);
   std::unique_ptr<Runner> made;
   if (kind == FileKind::pte) {
@@ -383,7 +394,7 @@ Status run_it() {
   }
   if (options.profile) print_profile(summary["steps"]);
   std::printf("%zu runs on %s, %zu threads: mean %.3f ms, min %.3f ms\n", summary["runs"].get<size_t>(),
-              options.engine.c_str(), runner.threads(), summary["mean_ms"].get<double>(),
+              engine_name(runner), runner.threads(), summary["mean_ms"].get<double>(),
               summary["min_ms"].get<double>());
   return {};
 }

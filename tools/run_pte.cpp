@@ -9,6 +9,7 @@
 #include "sixfold/execute/method.h"
 #include "sixfold/profile/etdump_log.h"
 #include "sixfold/pte/bpte.h"
+#include "sixfold/pte/qnn_options.h"
 #include "tools/runner.h"
 
 namespace sixfold::tools {
@@ -54,6 +55,9 @@ class ProgramRunner final : public Runner {
     if (!options_.values.empty()) method_options.observer = &log_;
     const int64_t begin = now_ns();
     SF_ASSIGN(method_, Method::load(program, options_.method, method_options));
+    const auto& delegates = program.find_method(options_.method)->delegates;
+    uses_npu_ = std::any_of(delegates.begin(), delegates.end(),
+                            [](const pte::Delegate& d) { return d.id == pte::kQnnBackend; });
     log_.add_load(begin, now_ns());
     method_->set_profiling(profiling() || logging());
     for (size_t i = 0; i < method_->output_count(); ++i)
@@ -87,6 +91,7 @@ class ProgramRunner final : public Runner {
   size_t output_count() const override { return outputs_.size(); }
   Tensor output(size_t i) const override { return to_array(method_->output(outputs_[i])); }
   size_t threads() const override { return method_->threads(); }
+  bool uses_npu() const override { return uses_npu_; }
   void forget_events() override { log_.forget_runs(); }
   Status write_events() const override {
     if (!options_.values.empty()) SF_TRY(log_.write_values(options_.values));
@@ -119,6 +124,7 @@ class ProgramRunner final : public Runner {
   EtDumpLog log_;  // before the method, which observes into it
   std::unique_ptr<Method> method_;
   int32_t feeds_ = -1;
+  bool uses_npu_ = false;
   std::vector<size_t> outputs_, places_;
   std::vector<Tensor> fed_;
 };

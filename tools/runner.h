@@ -31,6 +31,7 @@ class Runner {
   virtual size_t output_count() const = 0;
   virtual Tensor output(size_t i) const = 0;  // row-major, valid until the next run
   virtual size_t threads() const = 0;
+  virtual bool uses_npu() const { return false; }
 
   Status run_once() {
     const auto begin = std::chrono::steady_clock::now();

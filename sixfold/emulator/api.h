@@ -84,7 +84,8 @@ ErrorCode profile_free(Handle profile);
 // What other areas write into a profile.
 void report(Handle profile, uint32_t type, uint64_t microseconds, std::string_view name);
 
-inline constexpr const char* kBuildId = "v2.49.40.sixfold.1";
-inline constexpr qnn::Version kCoreApi{2, 38, 0}, kHtpApi{5, 49, 0}, kBlobVersion{1, 0, 0};
+inline constexpr const char* kBuildId = "v2.49.40.1_sixfold";
+inline constexpr qnn::Version kCoreApi{2, 40, 0}, kHtpApi{5, 51, 0}, kSystemApi{1, 15, 0},
+    kBlobVersion{1, 0, 0};
 
 }  // namespace sixfold::emulator::api

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "sixfold/emulator/api.h"
 #include "sixfold/emulator/op_table.h"
 #include "sixfold/emulator/read_abi.h"
@@ -24,26 +26,24 @@ Status validate(const abi::Op& op, const DeviceModel& device) {
   std::vector<const TensorDef*> operands;
   for (const TensorDef& t : tensors) operands.push_back(&t);
   const std::span<const TensorDef* const> all(operands);
-  return check_op({def.name, def.type, all.first(op.input_count), all.subspan(op.input_count), def.params},
-                  device);
+  return validate_op({def.name, def.type, all.first(op.input_count), all.subspan(op.input_count), def.params},
+                     device);
 }
 
 }  // namespace
 
-// 0: yes. What the emulator has, and nothing that it would only pretend to have.
+// Keys that the vendor's library on a host knows, and whether it says yes. Where it says so and refuses the
+// calls (memory 1101 to 1103, signals 308 and 1201 to 1203), so that clients have to try, no is said here.
 ErrorCode property_has_capability(uint32_t key) {
-  switch (key) {
-    case 101:  // backend: op packages are refused, the list of ops is there
-    case 200:  // context: binaries
-    case 300:  // graphs
-    case 400:  // tensors
-    case 700:  // log
-    case 800:  // profile
-    case 900:  // device
-      return kOk;
-    default:
-      return key < 100 || key > 20000 ? kPropertyUnknown : kPropertyNo;
-  }
+  static constexpr uint16_t kYes[] = {106, 107, 202, 205, 206,  207,  208,  209,  210,  211,  213, 214, 218,
+                                      219, 221, 222, 302, 306,  311,  312,  313,  322,  323,  402, 403, 404,
+                                      505, 506, 507, 508, 1301, 1302, 1401, 1404, 1405, 1501, 1502};
+  static constexpr uint16_t kNo[] = {
+      105, 108, 212, 215,  216,  217,  220,  303,  304,  305,  307,  308,  309,  310,  314,  315,  316,
+      317, 318, 319, 320,  321,  401,  502,  503,  504,  517,  518,  519,  520,  521,  522,  523,  524,
+      525, 526, 527, 1001, 1002, 1101, 1102, 1103, 1104, 1105, 1201, 1202, 1203, 1402, 1403, 2001, 2002};
+  if (std::find(std::begin(kYes), std::end(kYes), key) != std::end(kYes)) return kOk;
+  return std::find(std::begin(kNo), std::end(kNo), key) != std::end(kNo) ? kPropertyNo : kPropertyUnknown;
 }
 
 ErrorCode backend_create(Handle log, ConfigList configs, Handle* out) {

@@ -47,7 +47,7 @@ ErrorCode read_context_configs(ConfigList configs, LoadOptions* load) {
 
 // Fills context->binary. Its lock is held.
 Status make_binary(ContextObject& context) {
-  if (!context.binary.empty()) return {};
+  if (context.binary) return {};
   std::vector<GraphDescription> graphs;
   for (const auto& object : context.graphs) {
     const Graph& g = object->graph;
@@ -61,7 +61,7 @@ Status make_binary(ContextObject& context) {
     d.ops = g.ops();
     d.stored = g.stored();
   }
-  context.binary = write_binary(context.device, graphs, context.constants);
+  SF_ASSIGN(context.binary, write_binary(context.device, graphs, context.constants, *objects().allocator));
   return {};
 }
 
@@ -73,14 +73,15 @@ ErrorCode binary_of(Handle handle, std::shared_ptr<ContextObject>& context) {
   const std::lock_guard lock(context->building);
   if (context->graphs.empty()) return kContextNotFinalized;
   if (Status s = make_binary(*context); !s.ok())
-    return refuse(context->log(), kContextNotFinalized, s.error());
+    return refuse(context->log(), s.error().code() == Code::OutOfMemory ? kMemory : kContextNotFinalized,
+                  s.error());
   return kOk;
 }
 
 Status load(ContextObject& context, const std::shared_ptr<ContextObject>& self,
             std::span<const std::byte> bytes, const LoadOptions& options) {
   if (!options.is_persistent || reinterpret_cast<uintptr_t>(bytes.data()) % kBinaryAlignment != 0) {
-    SF_ASSIGN(context.bytes, OwnedBlock::take(system_allocator(), bytes.size(), "a context binary"));
+    SF_ASSIGN(context.bytes, OwnedBlock::take(*objects().allocator, bytes.size(), "a context binary"));
     std::memcpy(context.bytes.data(), bytes.data(), bytes.size());
     bytes = {context.bytes.data(), bytes.size()};
   }
@@ -91,7 +92,8 @@ Status load(ContextObject& context, const std::shared_ptr<ContextObject>& self,
   context.device = content.device;
   for (const auto& c : content.constants) context.constants.add_view(c.data(), c.size());
   for (GraphDescription& d : content.graphs) {
-    auto graph = std::make_shared<GraphObject>(d.name, context.device, context.constants, system_allocator());
+    auto graph =
+        std::make_shared<GraphObject>(d.name, context.device, context.constants, *objects().allocator);
     graph->vtcm_mb = d.vtcm_mb;
     graph->optimization_level = d.optimization_level;
     graph->hvx_threads = d.hvx_threads;
@@ -124,7 +126,7 @@ ErrorCode context_binary_size(Handle handle, uint64_t* size) {
   if (!size) return kContextArgument;
   std::shared_ptr<ContextObject> context;
   if (const ErrorCode e = binary_of(handle, context); e != kOk) return e;
-  *size = context->binary.size();
+  *size = context->binary.size_bytes();
   return kOk;
 }
 
@@ -132,12 +134,12 @@ ErrorCode context_binary(Handle handle, void* buffer, uint64_t capacity, uint64_
   if (!buffer || !written) return kContextArgument;
   std::shared_ptr<ContextObject> context;
   if (const ErrorCode e = binary_of(handle, context); e != kOk) return e;
-  if (capacity < context->binary.size())
+  if (capacity < context->binary.size_bytes())
     return refuse(
         context->log(), kContextArgument,
-        invalid_argument("the binary has ", context->binary.size(), " bytes, the buffer ", capacity));
-  std::memcpy(buffer, context->binary.data(), context->binary.size());
-  *written = context->binary.size();
+        invalid_argument("the binary has ", context->binary.size_bytes(), " bytes, the buffer ", capacity));
+  std::memcpy(buffer, context->binary.data(), context->binary.size_bytes());
+  *written = context->binary.size_bytes();
   return kOk;
 }
 

@@ -180,7 +180,7 @@ ErrorCode graph_create(Handle context, const char* name, ConfigList configs, Han
   for (const auto& g : owner->graphs)
     if (g->graph.name() == *text)
       return refuse(owner->log(), kGraphName, invalid_argument("there is a graph ", *text, " already"));
-  auto object = std::make_shared<GraphObject>(*text, owner->device, owner->constants, system_allocator());
+  auto object = std::make_shared<GraphObject>(*text, owner->device, owner->constants, *objects().allocator);
   if (Status s = read_graph_configs(configs, *object); !s.ok())
     return refuse(owner->log(), kGraphArgument, s.error());
   object->context = owner;

@@ -116,6 +116,26 @@ ErrorCode system_binary_info(Handle handle, void* bytes, uint64_t size, const ab
 
 ErrorCode system_context_free(Handle handle) { return handles().remove(handle) ? kOk : kSystemArgument; }
 
+namespace {
+struct ProfileFile {};
+Registry<ProfileFile>& profile_files() {
+  static auto* all = new Registry<ProfileFile>;
+  return *all;
+}
+}  // namespace
+
+ErrorCode system_profile_create(ProfileTarget, const void*, uint32_t, Handle* out) {
+  if (!out) return kSystemArgument;
+  *out = profile_files().add(std::make_shared<ProfileFile>());
+  return kOk;
+}
+ErrorCode system_profile_serialize(Handle target, const void* const*, uint64_t) {
+  return profile_files().find(target) ? kOk : kSystemArgument;
+}
+ErrorCode system_profile_free(Handle target) {
+  return profile_files().remove(target) ? kOk : kSystemArgument;
+}
+
 ErrorCode system_tensor_footprint(abi::Tensor tensor, uint64_t* out) {
   if (!out || tensor.v1.rank > 16 || (tensor.v1.rank > 0 && !tensor.v1.dims)) return kSystemArgument;
   uint64_t bytes = qnn::size_of(tensor.v1.dtype);

@@ -276,8 +276,8 @@ uint64_t aligned(uint64_t offset) {
 
 }  // namespace
 
-std::vector<std::byte> write_binary(const DeviceModel& device, std::span<const GraphDescription> graphs,
-                                    const Constants& constants) {
+Result<OwnedBlock> write_binary(const DeviceModel& device, std::span<const GraphDescription> graphs,
+                                const Constants& constants, Allocator& allocator) {
   Writer writer;
   writer.add(static_cast<uint32_t>(graphs.size()));
   for (const GraphDescription& g : graphs) {
@@ -311,16 +311,27 @@ std::vector<std::byte> write_binary(const DeviceModel& device, std::span<const G
   }
   header.total_bytes = at;
 
-  std::vector<std::byte> out(at);
-  std::memcpy(out.data() + kGraphsAt, writer.bytes.data(), writer.bytes.size());
-  std::memcpy(out.data() + kGraphsAt + writer.bytes.size(), places.data(), places.size() * sizeof(Place));
+  SF_ASSIGN(OwnedBlock block, OwnedBlock::take(allocator, at, "a context binary"));
+  block.fill_with_zeros();
+  std::byte* const out = block.data();
+  std::memcpy(out + kGraphsAt, writer.bytes.data(), writer.bytes.size());
+  std::memcpy(out + kGraphsAt + writer.bytes.size(), places.data(), places.size() * sizeof(Place));
   for (size_t i = 0; i < places.size(); ++i)
-    std::memcpy(out.data() + places[i].offset, constants[i].data, places[i].size_bytes);
-  const XXH128_hash_t hash = hash_of(header, std::span<const std::byte>(out).subspan(sizeof header));
+    std::memcpy(out + places[i].offset, constants[i].data, places[i].size_bytes);
+  std::memcpy(out, &header, sizeof header);
+  seal_binary({out, at});
+  return block;
+}
+
+void seal_binary(std::span<std::byte> bytes) {
+  Header header;
+  if (bytes.size() < sizeof header) return;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  header.total_bytes = bytes.size();
+  const XXH128_hash_t hash = hash_of(header, bytes.subspan(sizeof header));
   header.hash_low = hash.low64;
   header.hash_high = hash.high64;
-  std::memcpy(out.data(), &header, sizeof header);
-  return out;
+  std::memcpy(bytes.data(), &header, sizeof header);
 }
 
 Result<BinaryContent> read_binary(std::span<const std::byte> bytes) {

@@ -8,7 +8,8 @@
 
 namespace sixfold::emulator {
 
-// First the API that clients of today ask for. Each has as many functions as that version's table.
+// One, as clients expect it, of the latest API that was seen; its table has as many functions as that
+// version's.
 const qnn::abi::Provider* const* providers(uint32_t* count);
 const qnn::abi::SystemProvider* const* system_providers(uint32_t* count);
 

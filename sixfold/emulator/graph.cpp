@@ -239,6 +239,8 @@ void Graph::plan() {
 
 Status Graph::finalize() {
   if (finalized_) return invalid_argument("graph ", name_, " is finalized already");
+  if (failed_) return invalid_argument("graph ", name_, " could not be finalized before");
+  failed_ = true;  // until it has worked
   SF_TRY(connect());
   SF_TRY(prepare_all(/*loading=*/false));
   given_.clear();

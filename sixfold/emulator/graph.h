@@ -89,7 +89,7 @@ class Graph {
   std::vector<OwnedBlock> given_;  // bytes of constants, until they are prepared
   std::vector<uint32_t> stored_;   // index of the constant that the tensor's bytes are; kNone: not kept
   std::vector<OpDef> ops_;
-  bool finalized_ = false;
+  bool finalized_ = false, failed_ = false;
 
   std::vector<uint32_t> inputs_, outputs_, order_;
   std::vector<bool> computed_;  // by tensor: an op reads it that does more than change its type

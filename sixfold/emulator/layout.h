@@ -25,12 +25,13 @@ inline bool broadcasts(const TensorDef& from, const TensorDef& to) {
   return true;
 }
 
-// Unsupported when one of the first `count` inputs does not broadcast to the output.
+// One of the first `count` inputs may not broadcast to the output, which the device's validation does not
+// see.
 inline Status check_broadcast(const OpView& op, size_t count) {
   for (size_t i = 0; i < count; ++i)
     if (!broadcasts(op.in(i), op.out()))
-      return unsupported("in[", i, "] has dims ", op.in(i).dims,
-                         ", which do not broadcast to those of out[0], ", op.out().dims);
+      return invalid_argument("in[", i, "] has dims ", op.in(i).dims,
+                              ", which do not broadcast to those of out[0], ", op.out().dims);
   return {};
 }
 

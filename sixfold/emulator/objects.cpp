@@ -30,15 +30,31 @@ Objects& objects() {
 }
 
 namespace {
-std::unique_ptr<cpu::Pool>& shared_pool() {
-  static auto* pool = new std::unique_ptr<cpu::Pool>(new cpu::Pool);
+// Threads begin with the first graph that runs.
+struct SharedPool {
+  std::mutex mutex;
+  size_t threads = 0;
+  std::unique_ptr<cpu::Pool> pool;
+};
+SharedPool& shared_pool() {
+  static auto* pool = new SharedPool;
   return *pool;
 }
 }  // namespace
 
-cpu::Pool& pool() { return *shared_pool(); }
+cpu::Pool& pool() {
+  SharedPool& shared = shared_pool();
+  const std::lock_guard lock(shared.mutex);
+  if (!shared.pool) shared.pool = std::make_unique<cpu::Pool>(shared.threads);
+  return *shared.pool;
+}
 
-void set_threads(size_t threads) { shared_pool() = std::make_unique<cpu::Pool>(threads); }
+void set_threads(size_t threads) {
+  SharedPool& shared = shared_pool();
+  const std::lock_guard lock(shared.mutex);
+  shared.threads = threads;
+  shared.pool.reset();
+}
 
 abi::ErrorCode refuse(const LogObject* log, abi::ErrorCode code, const Error& error) {
   if (log) log->write(abi::LogLevel::error, "%s\n", error.message().c_str());

@@ -49,7 +49,7 @@ struct ContextObject {
   bool is_loaded = false;
   std::mutex building;  // constants and graphs change under it
   std::vector<std::shared_ptr<GraphObject>> graphs;
-  std::vector<std::byte> binary;  // made when first asked for
+  OwnedBlock binary;  // made when first asked for
 
   LogObject* log() const { return backend ? backend->log.get() : nullptr; }
 };
@@ -86,6 +86,8 @@ struct Objects {
   // The device that was made last: whom validation answers for.
   std::mutex mutex;
   DeviceModel last_device;
+  // Of what is sized by graphs: constants, packed weights, activations, binaries. Tests have their own.
+  std::atomic<Allocator*> allocator{&system_allocator()};
 };
 Objects& objects();
 

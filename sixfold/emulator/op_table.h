@@ -17,4 +17,8 @@ const OpEntry* find_op(std::string_view type);  // null: HTP has no such op
 // when it does not take the op or the emulator has no kernel.
 Status check_op(const OpView& op, const DeviceModel& device);
 
+// What the device's validation answers: it does not look at some things (how dims of comparisons go together,
+// how many elements a bias has) that check_op refuses before they are computed with.
+Status validate_op(const OpView& op, const DeviceModel& device);
+
 }  // namespace sixfold::emulator

@@ -43,11 +43,18 @@ bool FixedWeights::are_bytes() const {
   return tensor_.dtype == DataType::ufixed8 ? offset == -128 : offset == 0;
 }
 
-int64_t bias_at(const TensorDef& bias, int64_t output, double unit) {
+int64_t bias_at(const TensorDef& bias, int64_t output, double unit, bool unit_by_channel) {
   if (!bias.is_present() || !bias.data) return 0;
   const auto i = static_cast<size_t>(output);
-  // 32-bit biases are in units of the product already, whatever their encoding says.
-  if (bias.dtype == DataType::sfixed32 || bias.dtype == DataType::i32) return bias.values<int32_t>()[i];
+  // 32-bit biases are in units of the product already; one scale for all of them is brought to one unit.
+  if (bias.dtype == DataType::sfixed32 || bias.dtype == DataType::i32) {
+    const auto q = bias.values<int32_t>()[i];
+    const auto* all = std::get_if<ScaleOffset>(&bias.quantization);
+    if (unit_by_channel || !all || all->scale == 0) return q;
+    const double ratio = static_cast<double>(all->scale) / unit;
+    if (std::fabs(ratio - 1) < 1e-5) return q;  // the same, but for a float's rounding
+    return std::llround(std::clamp(q * ratio, -2147483648.0, 2147483647.0));
+  }
   double value = 0;
   if (bias.dtype == DataType::f32)
     value = static_cast<double>(bias.values<float>()[i]);
@@ -129,7 +136,8 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
     const auto [block, i] = quant_place(w, o);
     const double grow = bytes ? 1 : growth(largest[static_cast<size_t>(o)]);
     const double unit = in_scale * weights.scale(o);
-    const auto bias = static_cast<int64_t>(static_cast<double>(bias_at(spec.bias, o, unit)) / grow);
+    const auto bias = static_cast<int64_t>(
+        static_cast<double>(bias_at(spec.bias, o, unit, spec.weights.is_per_channel())) / grow);
     int64_t folded = cpu::fold_bias(p.output.rounding, bias, p.input.zero_point, channels[block].sum[i]);
     if (p.output.rounding == cpu::Rounding::vector)  // the output's zero point is scaled with the sum
       folded += zero_point_in_sums(spec.y, unit * grow / out_scale);

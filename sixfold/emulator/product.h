@@ -28,8 +28,9 @@ class FixedWeights {
   int64_t inputs_;
 };
 
-// A bias in units of (input scale * weight scale); 0 when it is absent.
-int64_t bias_at(const TensorDef& bias, int64_t output, double unit);
+// A bias in units of (input scale * weight scale), of which there may be one for each channel; 0 when it is
+// absent.
+int64_t bias_at(const TensorDef& bias, int64_t output, double unit, bool unit_by_channel);
 
 // The input's and the output's side of a product, from their encodings.
 cpu::QuantInput quant_input(const TensorDef& x);

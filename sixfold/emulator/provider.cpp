@@ -17,7 +17,7 @@ Unused slot(Function* function) {
   return reinterpret_cast<Unused>(function);
 }
 
-// The table of API 2.39 and later; earlier ones are its front.
+// The table of API 2.39 and 2.40; earlier ones are its front.
 constexpr size_t kSlots = 75, kNamed = sizeof(abi::Functions) / sizeof(Unused);
 struct FullProvider {
   abi::Provider front;
@@ -76,12 +76,12 @@ abi::Functions functions() {
   return f;
 }
 
-FullProvider make_provider(uint32_t core_minor, uint32_t htp_minor) {
+FullProvider make_provider() {
   FullProvider out{};
   out.front.backend_id = abi::kHtpBackend;
   out.front.name = "HTP_QTI_AISW";
-  out.front.core_api = {2, core_minor, 0};
-  out.front.backend_api = {5, htp_minor, 0};
+  out.front.core_api = api::kCoreApi;
+  out.front.backend_api = api::kHtpApi;
   out.front.functions = functions();
   for (Unused& f : out.rest) f = slot(not_supported);
   const auto at = [&out](size_t index) -> Unused& { return out.rest[index - kNamed]; };
@@ -98,31 +98,34 @@ struct FullSystemProvider {
 };
 static_assert(offsetof(FullSystemProvider, rest) == sizeof(abi::SystemProvider));
 
-FullSystemProvider make_system_provider(uint32_t minor) {
+FullSystemProvider make_system_provider() {
   FullSystemProvider out{};
   out.front.id = 0;
   out.front.name = "SYSTEM_QTI_AISW";
-  out.front.api = {1, minor, 0};
+  out.front.api = api::kSystemApi;
   out.front.functions = {api::system_context_create, api::system_binary_info, slot(api::system_meta_data),
                          api::system_context_free};
   for (Unused& f : out.rest) f = slot(not_supported);
   out.rest[0] = slot(api::system_tensor_footprint);
+  out.rest[9] = slot(api::system_profile_create);
+  out.rest[10] = slot(api::system_profile_serialize);
+  out.rest[11] = slot(api::system_profile_free);
   return out;
 }
 
 }  // namespace
 
 const abi::Provider* const* providers(uint32_t* count) {
-  static const FullProvider all[] = {make_provider(38, 49), make_provider(40, 51)};
-  static const abi::Provider* const list[] = {&all[0].front, &all[1].front};
-  *count = 2;
+  static const FullProvider provider = make_provider();
+  static const abi::Provider* const list[] = {&provider.front};
+  *count = 1;
   return list;
 }
 
 const abi::SystemProvider* const* system_providers(uint32_t* count) {
-  static const FullSystemProvider all[] = {make_system_provider(13), make_system_provider(15)};
-  static const abi::SystemProvider* const list[] = {&all[0].front, &all[1].front};
-  *count = 2;
+  static const FullSystemProvider provider = make_system_provider();
+  static const abi::SystemProvider* const list[] = {&provider.front};
+  *count = 1;
   return list;
 }
 

@@ -219,6 +219,9 @@ Status pad(const OpView& op) {
     return unsupported("pad_amount has dims ", amount->tensor.dims, ", expected [", dims.size(), ", 2]");
   const uint32_t scheme = op.u32("scheme", 0);
   if (scheme > 3) return unsupported("scheme is ", scheme, ", expected at most 3");
+  if (scheme != 0 && dims.size() > 4)
+    return unsupported("in[0] has rank ", dims.size(), " and scheme is ", scheme,
+                       ", expected a rank up to 4");
   const std::span<const uint32_t> pads = op.words("pad_amount");
   Dims out;
   for (size_t d = 0; d < dims.size(); ++d) {
@@ -231,6 +234,64 @@ Status pad(const OpView& op) {
     out.push_back(static_cast<uint32_t>(std::min<uint64_t>(before + dims[d] + after, UINT32_MAX)));
   }
   return expect(op.out(), out);
+}
+
+namespace {
+// Some movers have no way to change a grid.
+Status same_grid(const OpView& op) {
+  const ScaleOffset a = op.in(0).encoding(), b = op.out().encoding();
+  if (!qnn::is_fixed(op.in(0).dtype) || (a.scale == b.scale && a.offset == b.offset)) return {};
+  return unsupported("in[0] has scale ", a.scale, " and offset ", a.offset, ", out[0] ", b.scale, " and ",
+                     b.offset);
+}
+
+// block_size, and what is added to or cut from the rows and columns; dims of the wide side from the others.
+Status blocks(const OpView& op, const char* edge_name, const Dims& wide, const Dims& many, bool cuts) {
+  const std::span<const uint32_t> size = op.words("block_size"), edge = op.words(edge_name);
+  if (size.size() != 2 || size[0] == 0 || size[1] == 0)
+    return unsupported("block_size has ", size.size(), " elements, expected 2 that are not 0");
+  if (!edge.empty() && edge.size() != 4)
+    return unsupported(edge_name, " has ", edge.size(), " elements, expected 4");
+  bool fits = uint64_t{wide[0]} * size[0] * size[1] == many[0] && wide[3] == many[3];
+  for (size_t a = 0; a < 2; ++a) {
+    const uint64_t more = edge.empty() ? 0 : uint64_t{edge[2 * a]} + edge[2 * a + 1];
+    fits = fits && (cuts ? wide[a + 1] + more == uint64_t{many[a + 1]} * size[a]
+                         : uint64_t{many[a + 1]} * size[a] == wide[a + 1] + more);
+  }
+  if (fits) return same_grid(op);
+  return unsupported("in[0] has dims ", op.in(0).dims, ", out[0] ", op.out().dims, ", with blocks of ", size);
+}
+}  // namespace
+
+Status space_to_batch(const OpView& op) {
+  return blocks(op, "pad_amount", op.in(0).dims, op.out().dims, false);
+}
+Status batch_to_space(const OpView& op) { return blocks(op, "crops", op.out().dims, op.in(0).dims, true); }
+
+Status channel_shuffle(const OpView& op) {
+  const uint32_t axis = op.u32("axis", static_cast<uint32_t>(op.in(0).rank() - 1));
+  SF_TRY(in_range("axis", axis, op.in(0).rank()));
+  if (const uint32_t groups = op.u32("num_groups", 0); groups == 0 || op.in(0).dims[axis] % groups != 0)
+    return unsupported("num_groups is ", groups, " for ", op.in(0).dims[axis], " channels");
+  SF_TRY(same_grid(op));
+  return same(op);
+}
+
+Status one_hot(const OpView& op) {
+  Dims dims = op.in(0).dims;
+  const uint32_t axis = op.u32("axis", 0);
+  SF_TRY(in_range("axis", axis, dims.size() + 1));
+  dims.insert(dims.begin() + axis, op.u32("depth", 0));
+  for (const char* name : {"on_value", "off_value"})
+    if (const ParamDef* p = op.find(name); p && p->dtype != op.out().dtype)
+      return unsupported(name, " is ", qnn::to_text(p->dtype), ", out[0] ", qnn::to_text(op.out().dtype));
+  return expect(op.out(), dims);
+}
+
+Status response_norm(const OpView& op) {
+  if (op.i32("radius", 0) < 0) return unsupported("radius is ", op.i32("radius", 0));
+  if (op.u32("region", 0) > 1) return unsupported("region is ", op.u32("region", 0), ", expected at most 1");
+  return same(op);
 }
 
 Status tile(const OpView& op) {

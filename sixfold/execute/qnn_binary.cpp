@@ -66,9 +66,15 @@ Result<qnn::Context> load_context(const QnnEngine& engine, const QnnPayload& pay
                                   .short_conv_on_hmx = o.conv_on_hmx};
     return qnn::Context::from_dlc(*engine.backend, engine.system, payload.bytes, {.graph = graph});
   }
+  if (!info.ok() && has_own_library())
+    return info.take_error().during(
+        "reading a context binary on the emulator, which loads its own: what Qualcomm's library made runs "
+        "with "
+        "--engine qnn");
   if (!info.ok()) return info.take_error();
   SF_TRY(check_binary_fits(payload, *info, engine.backend->library()));
-  auto context = qnn::Context::load(*engine.backend, payload.bytes, *info);
+  // The delegate's program keeps its bytes: weights are used where they lie.
+  auto context = qnn::Context::load(*engine.backend, payload.bytes, *info, {.bytes_stay = has_own_library()});
   if (!context.ok() && o.weight_sharing)
     return context.take_error().during("loading graphs that share weights, which needs a device");
   return context;

@@ -46,7 +46,7 @@ Result<ConvShape> read_conv(const OpView& op) {
     return unsupported("in[1] has ", f.dims[2], " channels in and ", f.dims[3], " out, not ", in, " and ",
                        out);
   if (const TensorDef& b = op.in(2); b.is_present() && b.count() != w.out_channels)
-    return unsupported("in[2] has ", b.count(), " elements for ", w.out_channels, " channels");
+    return invalid_argument("in[2] has ", b.count(), " elements for ", w.out_channels, " channels");
   const auto stride = op.words("stride"), pads = op.words("pad_amount"), dilation = op.words("dilation"),
              extra = op.words("output_padding");
   for (const auto& [words, count, name] : {std::tuple{stride, size_t{2}, "stride"},

@@ -251,7 +251,7 @@ Status check_gather_elements(const OpView& op, const DeviceModel&) {
     return unsupported("in[0] has dims ", x.dims, ", in[1] ", i.dims, ", out[0] ", y.dims);
   for (size_t d = 0; d < x.rank(); ++d)
     if (static_cast<int64_t>(d) != axis_of(op) && i.dims[d] > x.dims[d])
-      return unsupported("in[1] has ", i.dims[d], " along axis ", d, ", in[0] ", x.dims[d]);
+      return invalid_argument("in[1] has ", i.dims[d], " along axis ", d, ", in[0] ", x.dims[d]);
   return {};
 }
 
@@ -316,8 +316,8 @@ Status check_scatter(const OpView& op, const DeviceModel&) {
   int64_t run_length = 1;
   for (size_t d = i.dims.back(); d < x.rank(); ++d) run_length *= x.dims[d];
   if (i.count() / i.dims.back() * run_length != u.count())
-    return unsupported("in[2] has ", u.count(), " elements, expected ",
-                       i.count() / i.dims.back() * run_length);
+    return invalid_argument("in[2] has ", u.count(), " elements, expected ",
+                            i.count() / i.dims.back() * run_length);
   return {};
 }
 

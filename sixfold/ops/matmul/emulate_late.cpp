@@ -219,7 +219,7 @@ Result<Step> prepare_packed_late(const OpView& op, const MatrixShape& s, Prepare
     SF_ASSIGN(state.bias,
               prepare.pack_values<int32_t>(static_cast<size_t>(s.columns), [&](std::span<int32_t> out) {
                 for (size_t i = 0; i < out.size(); ++i)
-                  out[i] = static_cast<int32_t>(bias_at(b, static_cast<int64_t>(i), unit));
+                  out[i] = static_cast<int32_t>(bias_at(b, static_cast<int64_t>(i), unit, false));
               }));
   }
   if (w.is_constant()) prepare.use_constant(1);

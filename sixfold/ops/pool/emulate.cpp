@@ -111,7 +111,7 @@ Result<Read> read_pool(const OpView& op) {
   if (x.rank() != 4 || y.rank() != 4) return unsupported("in[0] has rank ", x.rank(), ", out[0] ", y.rank());
   if (x.count() == 0 || y.count() == 0) return unsupported("a tensor is empty");
   if (x.dims[0] != y.dims[0] || x.dims[3] != y.dims[3])
-    return unsupported("in[0] has dims ", x.dims, ", out[0] ", y.dims);
+    return invalid_argument("in[0] has dims ", x.dims, ", out[0] ", y.dims);
   if (x.dtype != y.dtype)
     return unsupported("in[0] is ", qnn::to_text(x.dtype), ", out[0] ", qnn::to_text(y.dtype));
   Read r;

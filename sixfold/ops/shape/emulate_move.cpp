@@ -257,6 +257,20 @@ Result<Step> prepare_tile(const OpView& op, Prepare& prepare) {
   return strided(op, prepare, y, moved, 0);
 }
 
+namespace {
+// Along one axis: negative places count from the end, what lies beyond an end is left out.
+struct SliceRange {
+  int64_t begin, step, count;
+  SliceRange(std::span<const int32_t> range, int64_t extent) : step(range[2]) {
+    begin =
+        std::clamp<int64_t>(range[0] < 0 ? range[0] + extent : range[0], 0, step > 0 ? extent : extent - 1);
+    const int64_t end = step > 0 ? std::clamp<int64_t>(range[1] < 0 ? range[1] + extent : range[1], 0, extent)
+                                 : std::clamp<int64_t>(range[1], -1, extent);
+    count = step == 0 ? 0 : step > 0 ? (end - begin + step - 1) / step : (begin - end - step - 1) / -step;
+  }
+};
+}  // namespace
+
 Status check_slice(const OpView& op, const DeviceModel&) {
   SF_TRY(check_types(op));
   const TensorDef &x = op.in(0), &y = op.out();
@@ -269,13 +283,10 @@ Status check_slice(const OpView& op, const DeviceModel&) {
     return unsupported("begin_mask, end_mask, shrink_axes or new_axes_mask is not 0");
   if (y.rank() != x.rank()) return unsupported("out[0] has rank ", y.rank(), ", in[0] ", x.rank());
   for (size_t d = 0; d < x.rank(); ++d) {
-    const int64_t begin = ranges[3 * d], end = ranges[3 * d + 1], step = ranges[3 * d + 2];
-    if (step == 0) return unsupported("axis ", d, " has step 0");
-    const int64_t count =
-        std::max<int64_t>(0, step > 0 ? (end - begin + step - 1) / step : (begin - end - step - 1) / -step);
-    if (begin < 0 || begin >= x.dims[d] || end < -1 || end > int64_t{x.dims[d]} || count != y.dims[d])
-      return unsupported("axis ", d, ": ", begin, " to ", end, " by ", step, " of ", x.dims[d], " is not ",
-                         y.dims[d], " elements");
+    const SliceRange r(ranges.subspan(3 * d, 3), x.dims[d]);
+    if (r.count <= 0 || r.count != y.dims[d])
+      return unsupported("axis ", d, ": ", ranges[3 * d], " to ", ranges[3 * d + 1], " by ", r.step, " of ",
+                         x.dims[d], " is not ", y.dims[d], " elements");
   }
   return {};
 }
@@ -286,8 +297,9 @@ Result<Step> prepare_slice(const OpView& op, Prepare& prepare) {
   cpu::TensorDesc moved = y;
   int64_t base = 0;
   for (size_t d = 0; d < x.rank(); ++d) {
-    base += ranges[3 * d] * x.strides[d];
-    moved.strides[d] = ranges[3 * d + 2] * x.strides[d];
+    const SliceRange r(ranges.subspan(3 * d, 3), op.in(0).dims[d]);
+    base += r.begin * x.strides[d];
+    moved.strides[d] = r.step * x.strides[d];
   }
   return strided(op, prepare, y, moved, base);
 }
