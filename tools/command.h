@@ -53,7 +53,7 @@ struct HtpChoice {
   bool apply_fixes = false;
   std::string cache;  // folder of contexts that were compiled before
   bool per_channel_conv = true, per_channel_embedding = false;
-  std::optional<bool> per_channel_linear;  // by precision, if nothing is said
+  bool per_channel_linear = true;
   std::vector<std::string> block_sizes;    // NODE=1,32
   std::string calib;                       // samples; 8-bit weights need none
   bool assume_ranges = false;              // no samples: ask with ranges that nobody saw

@@ -133,8 +133,8 @@ Result<PlannedMethod> plan_for_htp(HtpMethod& method, const HtpChoice& choice, H
   PlannedMethod out{std::move(method.source->graph), {}, {}};
   SF_ASSIGN(const Scheme scheme, scheme_of(choice.precision));
   if (scheme.computes_in_float() && scheme.weight_bits > 0)
-    for (std::string& note : quantize_weights(
-             out.canonical, {choice.per_channel_conv, choice.per_channel_linear.value_or(false)}))
+    for (std::string& note :
+         quantize_weights(out.canonical, {choice.per_channel_conv, choice.per_channel_linear}))
       method.notes.push_back(std::move(note));
   const bool quantizes = !scheme.computes_in_float();
   out.options.target = {.arch = device.arch, .single_heads = choice.single_heads, .quantizes = quantizes};

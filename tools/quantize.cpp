@@ -53,7 +53,7 @@ Status find_float_nodes(const Graph& graph, QuantizeOptions& options, Device& de
 
 Result<QuantizeOptions> options_of(const HtpChoice& choice, const HtpTargetDevice& device) {
   QuantizeOptions options{.per_channel_conv = choice.per_channel_conv,
-                          .per_channel_linear = choice.per_channel_linear.value_or(true),
+                          .per_channel_linear = choice.per_channel_linear,
                           .per_channel_embedding = choice.per_channel_embedding,
                           .arch = device.arch};
   SF_ASSIGN(options.scheme, scheme_of(choice.precision));
