@@ -39,7 +39,7 @@ Result<ImproveOptions> improvements(const HtpChoice& choice, int activation_bits
     return invalid_argument("--smooth is ", choice.smooth, ", expected 0 to 1");
   out.automatic = choice.observer == "auto" && choice.rounding == "auto";
   out.choose_rounding = choice.rounding != "nearest";
-  if (choice.rounding == "auto") out.most_work = 6e8;
+  if (choice.rounding == "auto") out.most_work = 1e11;
   out.search_scales = choice.search_scales;
   out.correct_biases = choice.correct_biases;
   out.tell_accuracy = choice.tell_accuracy;

@@ -54,10 +54,11 @@ struct HtpChoice {
   std::string cache;  // folder of contexts that were compiled before
   bool per_channel_conv = true, per_channel_embedding = false;
   bool per_channel_linear = true;
-  std::vector<std::string> block_sizes;    // NODE=1,32
-  std::string calib;                       // samples; 8-bit weights need none
-  bool assume_ranges = false;              // no samples: ask with ranges that nobody saw
-  std::string preprocess;                  // of images
+  bool widen = true;                     // 16 bits where 8 tell too little
+  std::vector<std::string> block_sizes;  // NODE=1,32
+  std::string calib;                     // samples; 8-bit weights need none
+  bool assume_ranges = false;            // no samples: ask with ranges that nobody saw
+  std::string preprocess;                // of images
   std::string observer = "auto", rounding = "auto";
   bool search_scales = false, correct_biases = true, equalize = false, tell_accuracy = true;
   float smooth = 0;  // SmoothQuant's exponent; 0: not

@@ -6,6 +6,7 @@
 #include "sixfold/quantize/equalize.h"
 #include "sixfold/quantize/interchange.h"
 #include "sixfold/quantize/plan.h"
+#include "sixfold/quantize/widen.h"
 #include "tools/accuracy.h"
 #include "tools/htp.h"
 
@@ -49,6 +50,26 @@ Status find_float_nodes(const Graph& graph, QuantizeOptions& options, Device& de
       options.in_float[id.index] = reason_of(fixed.error());
   }
   return {};
+}
+
+// Only those that the device takes with 16 bits.
+Status keep_taken(const Graph& graph, QuantizeOptions options, std::set<uint32_t>& wide, Device& device) {
+  options.wide = wide;
+  SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
+  Graph trial = graph;
+  SF_TRY(quantize_for_trial(trial, plan));
+  std::erase_if(wide, [&](uint32_t i) {
+    const Node& node = trial.node({i});
+    return computes_in_float(node) || is_stored_weight(trial, node) || node.op == Op::convert ||
+           !ask(trial, node, device).ok();
+  });
+  return {};
+}
+
+std::string told_wide(const Graph& graph, const std::set<uint32_t>& wide) {
+  std::string names;
+  for (const uint32_t i : wide) names += cat(names.empty() ? "" : ", ", graph.origin(graph.node({i})).name);
+  return cat("8 bits tell too little of some values, so these compute with 16 (--no-widen: with 8): ", names);
 }
 
 Result<QuantizeOptions> options_of(const HtpChoice& choice, const HtpTargetDevice& device) {
@@ -113,7 +134,7 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   }
   SF_ASSIGN(const Preprocess preprocess, parse_preprocess(choice.preprocess));
   SF_ASSIGN(const auto samples, open_samples(choice.calib, preprocess));
-  SF_ASSIGN(const ImproveOptions improving, improvements(choice, options.scheme.activation_bits));
+  SF_ASSIGN(ImproveOptions improving, improvements(choice, options.scheme.activation_bits));
   SF_TRY(check_samples(graph, *samples));
   if (choice.equalize) equalize_weights(graph);
   if (choice.smooth > 0) {
@@ -121,18 +142,38 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     SF_ASSIGN(const Observations channels, calibrate(graph, *samples, by_channel));
     smooth_activations(graph, channels, choice.smooth);
   }
-  std::map<Observer, QuantizeReport> reports;
-  const auto make = [&](const Observations& seen, Observer observer) -> Result<Graph> {
+  std::map<std::pair<Observer, bool>, QuantizeReport> reports;  // by observer and whether some nodes are wide
+  const auto make_with = [&](const Observations& seen, Observer observer) -> Result<Graph> {
     options.observer = observer;
     SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
     Graph quantized = graph;
-    SF_ASSIGN(reports[observer], quantize(quantized, plan, seen));
+    SF_ASSIGN((reports[{observer, !options.wide.empty()}]), quantize(quantized, plan, seen));
     return quantized;
   };
+  std::set<uint32_t> wide;
+  bool looked = false;
+  const auto make = [&](const Observations& seen, Observer observer) -> Result<Graph> {
+    options.wide.clear();
+    return make_with(seen, observer);
+  };
+  if (choice.widen && options.scheme.activation_bits == 8)
+    improving.widen = [&](const Observations& seen, Observer observer) -> Result<std::optional<Graph>> {
+      options.wide.clear();
+      if (!std::exchange(looked, true)) {
+        SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
+        wide = find_wide_nodes(graph, plan, seen);
+        SF_TRY(keep_taken(graph, options, wide, asked));
+      }
+      if (wide.empty()) return std::optional<Graph>();
+      options.wide = wide;
+      SF_ASSIGN(Graph made, make_with(seen, observer));
+      return std::optional<Graph>(std::move(made));
+    };
   SF_ASSIGN(Improved improved, quantize_well(graph, *samples, make, improving));
   method.accuracy = describe_accuracy(graph, improved);
   graph = std::move(improved.graph);
-  method.conversions = reports[improved.observer].converts;
+  method.conversions = reports[{improved.observer, improved.widened}].converts;
+  if (improved.widened) method.notes.push_back(told_wide(graph, wide));
   if (!choice.export_encodings.empty()) SF_TRY(export_encodings(graph, choice.export_encodings));
   return {};
 }

@@ -99,6 +99,7 @@ class Annotator {
       SF_ASSIGN(const RecipeChoice asked, options_.recipe.choice_for(graph_, node, rules_used));
       NodeChoice c{.scheme = asked.scheme.value_or(options_.scheme),
                    .observer = asked.observer.value_or(options_.observer)};
+      if (options_.wide.contains(id.index) && c.scheme.activation_bits == 8) c.scheme.activation_bits = 16;
       c.per_channel = asked.per_channel.value_or(node.op == Op::convolution ? options_.per_channel_conv
                                                  : node.op == Op::linear    ? options_.per_channel_linear
                                                                             : options_.per_channel_embedding);

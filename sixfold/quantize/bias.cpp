@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sixfold/engine/session.h"
+#include "sixfold/quantize/round.h"
 #include "sixfold/quantize/simulate.h"
 
 namespace sixfold {
@@ -68,47 +69,68 @@ void add_to_channels(const cpu::TensorDesc& desc, size_t axis, const std::vector
   }
 }
 
-// Samples in groups that run at the same time; groups one after the other. A product's result is shifted
-// where it is computed, by the mean of what the groups before and the sample itself ask for: so what follows
-// sees it corrected, and its own error is all that it measures. The group's size does not depend on threads,
-// so neither does the result.
+// Products from whose result an output is reached without another one.
+std::vector<bool> find_last(const Graph& graph) {
+  std::vector<bool> reaches(graph.value_count(), false);  // by value
+  for (const Leaf& leaf : graph.outputs)
+    if (leaf.value.valid()) reaches[leaf.value.index] = true;
+  const std::vector<NodeId> order = graph.order();
+  for (size_t i = order.size(); i-- > 0;) {
+    const Node& node = graph.node(order[i]);
+    if (node.op == Op::convolution || node.op == Op::linear || node.op == Op::matmul) continue;
+    const bool any = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                 [&](ValueId v) { return static_cast<bool>(reaches[v.index]); });
+    for (const ValueId v : node.inputs)
+      if (any && v.valid()) reaches[v.index] = true;
+  }
+  return reaches;
+}
+
+// Samples in groups; groups one after the other. A product's result is shifted where it is computed, by the
+// mean of what the groups before and the sample itself ask for: so what follows sees it corrected, and its
+// own error is all that it measures. The group's size does not depend on threads, so neither does the result.
 constexpr size_t kGroup = 4;
 
 class Corrector {
  public:
-  Corrector(const Graph& real, Graph& quantized, const Samples& samples, const BiasOptions& options)
+  Corrector(const Graph& real, const Graph& quantized, const Samples& samples, const BiasOptions& options)
       : real_(real),
         quantized_(quantized),
-        samples_(some_samples(samples, 0, options.samples)),
+        samples_(spread_samples(samples, options.samples)),
         products_(products_of(quantized)),
-        threads_(options.threads) {
+        pool_(options.threads) {
     std::erase_if(products_, [&](const Product& p) { return p.result.index >= real_.value_count(); });
     product_of_.assign(quantized.value_count(), nullptr);
     for (const Product& p : products_) product_of_[p.result.index] = &p;
     sum_.resize(quantized.value_count());
+    squares_.resize(quantized.value_count());
+    for (auto& a : asked_) a.resize(quantized.value_count());
   }
 
-  Result<size_t> run() {
-    if (products_.empty()) return size_t{0};
-    std::vector<Worker> workers(std::min(kGroup, samples_->count()));
-    for (Worker& w : workers) SF_TRY(prepare(w));
-    cpu::Pool pool(threads_);
+  Result<std::vector<BiasCorrection>> run() {
+    std::vector<BiasCorrection> out;
+    if (products_.empty()) return out;
+    std::vector<Worker> workers(std::min({kGroup, samples_->count(), pool_.threads()}));
+    const Graph rounded = with_rounded_constants(quantized_);
+    for (Worker& w : workers) SF_TRY(prepare(w, rounded));
     for (size_t first = 0; first < samples_->count(); first += kGroup) {
-      const size_t now = std::min(workers.size(), samples_->count() - first);
-      pool.for_each(now, [&](size_t k) { workers[k].status = run_one(workers[k], first + k); });
-      for (size_t k = 0; k < now; ++k) {
-        if (!workers[k].status.ok()) return workers[k].status.take_error();
-        for (const Product& p : products_) {
-          const std::vector<double>& asked = workers[k].asked[p.result.index];
-          std::vector<double>& sum = sum_[p.result.index];
-          sum.resize(asked.size(), 0.0);
-          for (size_t c = 0; c < asked.size(); ++c) sum[c] += asked[c];
-        }
-      }
+      const size_t now = std::min(kGroup, samples_->count() - first);
+      pool_.for_each(workers.size(), [&](size_t k) {
+        for (size_t i = k; i < now && workers[k].status.ok(); i += workers.size())
+          workers[k].status = run_one(workers[k], first + i, i);
+      });
+      for (Worker& w : workers)
+        if (!w.status.ok()) return w.status.take_error();
+      for (size_t k = 0; k < now; ++k)
+        for (const Product& p : products_) add_asked(p, asked_[k][p.result.index]);
       done_ += static_cast<double>(now);
     }
-    for (const Product& p : products_) apply(p);
-    return products_.size();
+    const std::vector<bool> last = find_last(quantized_);
+    for (const Product& p : products_) {
+      if (sum_[p.result.index].empty()) continue;
+      out.push_back({p.node, shift_of(p), last[p.result.index]});
+    }
+    return out;
   }
 
  private:
@@ -116,15 +138,36 @@ class Corrector {
     cpu::Pool pool{1};
     std::unique_ptr<Watched> real;
     std::unique_ptr<Simulation> quantized;
-    std::vector<std::vector<double>> want, asked;  // by value: sums of the sample, its correction
+    std::vector<std::vector<double>> want;              // by value: sums of the sample
+    std::vector<std::vector<double>>* asked = nullptr;  // by value: its correction
     Status status;
   };
 
-  Status prepare(Worker& w) {
+  void add_asked(const Product& p, const std::vector<double>& asked) {
+    std::vector<double>&sum = sum_[p.result.index], &squares = squares_[p.result.index];
+    sum.resize(asked.size(), 0.0);
+    squares.resize(asked.size(), 0.0);
+    for (size_t c = 0; c < asked.size(); ++c) {
+      sum[c] += asked[c];
+      squares[c] += asked[c] * asked[c];
+    }
+  }
+
+  std::vector<double> shift_of(const Product& p) const {
+    std::vector<double> out = sum_[p.result.index];
+    for (size_t c = 0; c < out.size(); ++c) {
+      const double mean = out[c] / done_;
+      const double spread = std::max(squares_[p.result.index][c] / done_ - mean * mean, 0.0);
+      const double doubt = done_ > 1 ? spread / (done_ - 1) : 0.0;  // what the mean varies by
+      out[c] = mean * std::max(1 - doubt / std::max(mean * mean, 1e-60), 0.0);
+    }
+    return out;
+  }
+
+  Status prepare(Worker& w, const Graph& rounded) {
     w.want.resize(product_of_.size());
-    w.asked.resize(product_of_.size());
     SF_ASSIGN(w.real, Watched::create(real_, w.pool, /*inside=*/true));
-    SF_ASSIGN(w.quantized, Simulation::create(quantized_, w.pool, /*inside=*/true));
+    SF_ASSIGN(w.quantized, Simulation::create(rounded, w.pool, /*inside=*/true, /*rounded=*/true));
     w.real->set_watch([this, &w](ValueId v, const cpu::TensorDesc& desc, void* data) {
       w.want[v.index].clear();
       if (const Product* p = product_of_[v.index])
@@ -134,7 +177,7 @@ class Corrector {
     w.quantized->set_before([this, &w](ValueId v, const cpu::TensorDesc& desc, void* data) {
       const Product* p = product_of_[v.index];
       if (!p || w.want[v.index].empty()) return ok_status();
-      std::vector<double>& asked = w.asked[v.index];
+      std::vector<double>& asked = (*w.asked)[v.index];
       asked.clear();
       add_channels(desc, p->axis, static_cast<const float*>(data), asked);
       const std::vector<double>& sum = sum_[v.index];
@@ -149,56 +192,63 @@ class Corrector {
     return {};
   }
 
-  Status run_one(Worker& w, size_t i) {
-    SF_ASSIGN(const std::vector<Tensor> fed, samples_->read(i));
+  Status run_one(Worker& w, size_t sample, size_t place) {
+    w.asked = &asked_[place];
+    SF_ASSIGN(const std::vector<Tensor> fed, samples_->read(sample));
     SF_ASSIGN(const Feed feed, match_inputs(real_, fed));
     SF_TRY(w.real->run(feed.tensors));
     return w.quantized->run(feed.tensors);
   }
 
-  void apply(const Product& p) {
-    std::vector<double> shift = sum_[p.result.index];
-    if (shift.empty()) return;
-    for (double& x : shift) x /= done_;
-    const ValueId old = quantized_.node(p.node).input(2);
-    const auto channels = static_cast<int64_t>(shift.size());
-    std::byte* bytes = nullptr;
-    Tensor data = Tensor::allocate(DType::f32, {channels}, &bytes);
-    auto* b = reinterpret_cast<float*>(bytes);
-    if (old.valid()) {
-      const Tensor before = to_contiguous(quantized_.value(old).constant);
-      if (before.count() != channels) return;
-      std::copy_n(before.values<float>().data(), channels, b);
-      data.shape = before.shape;
-    }
-    for (size_t c = 0; c < shift.size(); ++c) b[c] += static_cast<float>(shift[c]);
-    if (old.valid() && quantized_.value(old).users.size() == 1) {
-      quantized_.value(old).constant = std::move(data);
-      return;
-    }
-    const ValueId fresh =
-        quantized_.add_constant(cat(quantized_.value(p.result).name, "_bias"), std::move(data));
-    if (old.valid()) quantized_.value(fresh).encoding = quantized_.value(old).encoding;
-    Node& node = quantized_.node(p.node);
-    if (node.inputs.size() < 3) node.inputs.resize(3, kNoValue);
-    quantized_.set_input(p.node, 2, fresh);
-  }
-
-  const Graph& real_;
-  Graph& quantized_;
+  const Graph &real_, &quantized_;
   std::unique_ptr<Samples> samples_;
   std::vector<Product> products_;
-  size_t threads_;
-  std::vector<const Product*> product_of_;  // by value
-  std::vector<std::vector<double>> sum_;    // by value: of the corrections so far
-  double done_ = 0;                         // samples
+  cpu::Pool pool_;
+  std::vector<const Product*> product_of_;          // by value
+  std::vector<std::vector<double>> asked_[kGroup];  // by sample of the group, by value
+  std::vector<std::vector<double>> sum_, squares_;  // by value: of the corrections so far
+  double done_ = 0;                                 // samples
 };
+
+bool correct(Graph& graph, const BiasCorrection& correction) {
+  const ValueId old = graph.node(correction.node).input(2);
+  const auto channels = static_cast<int64_t>(correction.shift.size());
+  std::byte* bytes = nullptr;
+  Tensor data = Tensor::allocate(DType::f32, {channels}, &bytes);
+  auto* b = reinterpret_cast<float*>(bytes);
+  if (old.valid()) {
+    const Tensor before = to_contiguous(graph.value(old).constant);
+    if (before.count() != channels) return false;
+    std::copy_n(before.values<float>().data(), channels, b);
+    data.shape = before.shape;
+  }
+  for (size_t c = 0; c < correction.shift.size(); ++c) b[c] += static_cast<float>(correction.shift[c]);
+  if (old.valid() && graph.value(old).users.size() == 1) {
+    graph.value(old).constant = std::move(data);
+    return true;
+  }
+  const std::string name = cat(graph.value(graph.node(correction.node).output()).name, "_bias");
+  const ValueId fresh = graph.add_constant(name, std::move(data));
+  if (old.valid()) graph.value(fresh).encoding = graph.value(old).encoding;
+  Node& node = graph.node(correction.node);
+  if (node.inputs.size() < 3) node.inputs.resize(3, kNoValue);
+  graph.set_input(correction.node, 2, fresh);
+  return true;
+}
 
 }  // namespace
 
-Result<size_t> correct_biases(const Graph& real, Graph& quantized, const Samples& samples,
-                              const BiasOptions& options) {
+Result<std::vector<BiasCorrection>> find_bias_corrections(const Graph& real, const Graph& quantized,
+                                                          const Samples& samples,
+                                                          const BiasOptions& options) {
   return Corrector(real, quantized, samples, options).run();
+}
+
+size_t correct_biases(Graph& quantized, std::span<const BiasCorrection> corrections, bool last) {
+  size_t count = 0;
+  for (const BiasCorrection& c : corrections)
+    if (last || !c.last) count += correct(quantized, c);
+  return count;
 }
 
 }  // namespace sixfold

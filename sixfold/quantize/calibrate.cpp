@@ -51,6 +51,7 @@ struct Worker {
   std::vector<Seen> sample, all;
   std::vector<Histogram> histograms;
   std::vector<std::vector<Range>> channels;
+  size_t now = 0;  // the sample that it runs
   Status status;
 };
 
@@ -113,6 +114,7 @@ class Calibrator {
 
   Status run_sample(Worker& w, size_t i) {
     std::fill(w.sample.begin(), w.sample.end(), Seen{});
+    w.now = i;
     SF_ASSIGN(const std::vector<Tensor> fed, samples_.read(i));
     SF_ASSIGN(const Feed feed, match_inputs(graph_, fed));
     size_t k = 0;
@@ -133,6 +135,7 @@ class Calibrator {
 
   Status look(Worker& w, ValueId v, const cpu::TensorDesc& desc, const void* data) {
     if (desc.dtype != DType::f32 || desc.count() == 0) return {};
+    if (options_.look) options_.look(w.now, v, desc, data);
     const auto* x = static_cast<const float*>(data);
     const int64_t n = desc.count();
     Seen& seen = w.sample[v.index];

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "sixfold/cpu/kernel.h"
 #include "sixfold/graph/graph.h"
 #include "sixfold/quantize/observations.h"
 #include "sixfold/quantize/samples.h"
@@ -14,6 +15,8 @@ struct CalibrateOptions {
   bool histograms = true;  // for every observer but min-max and moving average
   bool channels = false;   // ranges by channel
   std::function<void(size_t done, size_t total)> progress;
+  // Sees every value of every sample too, several samples at once.
+  std::function<void(size_t sample, ValueId value, const cpu::TensorDesc& desc, const void* data)> look;
 };
 
 // The channel axis of a value: 1 of images, the last one of what linear layers take and give.

@@ -6,12 +6,15 @@
 #include <cstring>
 
 #include "sixfold/engine/session.h"
+#include "sixfold/quantize/round.h"
 
 namespace sixfold {
 namespace {
 
-constexpr size_t kMeterSamples = 4;
+constexpr size_t kMeterSamples = 6;
 constexpr size_t kFewSamples = 8;
+constexpr double kLeastGain = 1.0;                        // in decibels, that 16 bits must bring
+constexpr size_t kFittedSamples = 16, kFittedRows = 512;  // that weights are rounded by
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -28,63 +31,73 @@ Tensor copy_of(const Tensor& t) {
 
 size_t held_back(size_t samples) { return samples < 16 ? 0 : std::min<size_t>(samples / 8, 8); }
 
-Result<std::unique_ptr<Meter>> Meter::create(const Graph& real, const Samples& all, size_t count,
-                                             size_t threads) {
-  auto out = std::make_unique<Meter>();
-  const auto samples = some_samples(all, 0, count);
-  out->threads_ = threads;
-  out->samples_.resize(samples->count());
-  for (const Leaf& leaf : real.outputs)
-    if (leaf.value.valid()) out->judged_.push_back(is_float(real.dtype(leaf.value)));
-  cpu::Pool pool(threads);
-  std::vector<Status> statuses(samples->count());
-  pool.for_each(samples->count(), [&](size_t i) {
-    statuses[i] = [&]() -> Status {
+// A model for each thread, and its share of the samples one after the other: threads inside a run would wait
+// for each other at every node.
+template <typename Make, typename Run>
+Status Meter::for_samples(const Make& make, const Run& run) const {
+  cpu::Pool pool(threads_);
+  const size_t width = std::min(pool.threads(), samples_.size());
+  std::vector<Status> statuses(width);
+  pool.for_each(width, [&](size_t k) {
+    statuses[k] = [&]() -> Status {
       cpu::Pool one(1);
-      SF_ASSIGN(const auto model, Watched::create(real, one));
-      SF_ASSIGN(const std::vector<Tensor> fed, samples->read(i));
-      SF_ASSIGN(const Feed feed, match_inputs(real, fed));
-      SF_TRY(model->run(feed.tensors));
-      out->samples_[i].inputs = feed.tensors;
-      for (size_t k = 0; k < model->output_count(); ++k)
-        out->samples_[i].outputs.push_back(copy_of(model->output(k)));
+      SF_ASSIGN(const auto model, make(one));
+      for (size_t i = k; i < samples_.size(); i += width) SF_TRY(run(*model, i));
       return {};
     }();
   });
   for (Status& s : statuses)
     if (!s.ok()) return s.take_error();
+  return {};
+}
+
+Result<std::unique_ptr<Meter>> Meter::create(const Graph& real, const Samples& all, size_t count,
+                                             size_t threads) {
+  auto out = std::make_unique<Meter>();
+  const auto samples = spread_samples(all, count);
+  out->threads_ = threads;
+  for (const Leaf& leaf : real.outputs)
+    if (leaf.value.valid()) out->judged_.push_back(is_float(real.dtype(leaf.value)));
+  out->samples_.resize(samples->count());
+  SF_TRY(out->for_samples([&](cpu::Pool& one) { return Watched::create(real, one); },
+                          [&](Watched& model, size_t i) -> Status {
+                            SF_ASSIGN(const std::vector<Tensor> fed, samples->read(i));
+                            SF_ASSIGN(const Feed feed, match_inputs(real, fed));
+                            SF_TRY(model.run(feed.tensors));
+                            Sample& sample = out->samples_[i];
+                            sample.inputs = feed.tensors;
+                            for (size_t k = 0; k < model.output_count(); ++k)
+                              sample.outputs.push_back(copy_of(model.output(k)));
+                            return {};
+                          }));
   return out;
 }
 
 Result<double> Meter::operator()(const Graph& quantized) const {
+  const Graph rounded = with_rounded_constants(quantized);
   std::vector<std::vector<LayerError>> errors(samples_.size());
-  std::vector<Status> statuses(samples_.size());
-  cpu::Pool pool(threads_);
-  pool.for_each(samples_.size(), [&](size_t i) {
-    statuses[i] = [&]() -> Status {
-      cpu::Pool one(1);
-      SF_ASSIGN(const auto model, Simulation::create(quantized, one));
-      SF_TRY(model->run(samples_[i].inputs));
-      errors[i].resize(judged_.size());
-      for (size_t k = 0; k < judged_.size(); ++k) {
-        if (!judged_[k]) continue;
-        const Tensor &a = samples_[i].outputs[k], b = model->output(k);
-        for (int64_t j = 0; j < a.count(); ++j) {
-          const double x = element_real(a, j), d = x - element_real(b, j);
-          errors[i][k].power += x * x;
-          errors[i][k].error += d * d;
+  SF_TRY(for_samples(
+      [&](cpu::Pool& one) { return Simulation::create(rounded, one, /*inside=*/false, /*rounded=*/true); },
+      [&](Simulation& model, size_t i) -> Status {
+        SF_TRY(model.run(samples_[i].inputs));
+        errors[i].resize(judged_.size());
+        for (size_t k = 0; k < judged_.size(); ++k) {
+          if (!judged_[k]) continue;
+          const Tensor &a = samples_[i].outputs[k], b = model.output(k);
+          for (int64_t j = 0; j < a.count(); ++j) {
+            const double x = element_real(a, j), d = x - element_real(b, j);
+            errors[i][k].power += x * x;
+            errors[i][k].error += d * d;
+          }
         }
-      }
-      return {};
-    }();
-  });
+        return {};
+      }));
   double worst = 200;
   for (size_t k = 0; k < judged_.size(); ++k) {
     LayerError sum;
-    for (size_t i = 0; i < samples_.size(); ++i) {
-      if (!statuses[i].ok()) return statuses[i].take_error();
-      sum.power += errors[i][k].power;
-      sum.error += errors[i][k].error;
+    for (const std::vector<LayerError>& e : errors) {
+      sum.power += e[k].power;
+      sum.error += e[k].error;
     }
     if (judged_[k]) worst = std::min(worst, sum.sqnr_db());
   }
@@ -106,14 +119,24 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   if (options.progress)
     calibrating.progress = [&](size_t done, size_t total) { options.progress("calibrating", done, total); };
   SF_TRY(check_samples(real, samples));
-  SF_ASSIGN(const Observations seen, calibrate(real, *calibration, calibrating));
-  out.calibrate_seconds = now_s() - begin;
   // Of few samples nobody knows what is rare: nothing is cut off, and weights are not fitted to them.
   const bool few = options.automatic && out.calibrated < kFewSamples;
+  const bool fits_weights = (options.search_scales || options.choose_rounding) && !few;
+  std::optional<LayerRows> rows;
+  if (fits_weights) {
+    rows.emplace(real, std::min(out.calibrated, kFittedSamples), kFittedRows);
+    const size_t step = spread_step(out.calibrated, kFittedSamples);
+    calibrating.look = [&, step](size_t sample, ValueId v, const cpu::TensorDesc& desc, const void* data) {
+      if (sample % step == 0) rows->look(sample / step, v, desc, data);
+    };
+  }
+  SF_ASSIGN(const Observations seen, calibrate(real, *calibration, calibrating));
+  out.calibrate_seconds = now_s() - begin;
   std::vector<Observer> observers = options.observers;
   if (few) observers = {Observer::min_max};
   out.observer = observers.empty() ? Observer::mse : observers[0];
-  const bool improves = options.search_scales || options.choose_rounding || options.correct_biases;
+  const bool improves =
+      options.search_scales || options.choose_rounding || options.correct_biases || options.widen;
   std::unique_ptr<Meter> meter;
   if (observers.size() > 1 || improves) {
     SF_ASSIGN(meter, Meter::create(real, *calibration, kMeterSamples, options.threads));
@@ -137,6 +160,22 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
       SF_ASSIGN(best, (*meter)(out.graph));
     }
   }
+  if (options.widen) {
+    // Once outliers have room, nothing need be cut off.
+    for (const Observer observer : {out.observer, Observer::min_max}) {
+      if (observer == out.observer && out.widened) continue;
+      SF_ASSIGN(std::optional<Graph> wide, options.widen(seen, observer));
+      if (!wide) break;
+      SF_ASSIGN(const double decibels, (*meter)(*wide));
+      const bool kept = decibels >= best + (out.widened ? 0.0 : kLeastGain);
+      out.steps.push_back({"16 bits where 8 tell too little", best, decibels, kept});
+      if (!kept) continue;
+      best = decibels;
+      out.widened = true;
+      out.observer = observer;
+      out.graph = std::move(*wide);
+    }
+  }
   // What is meant to better the numbers stays only where it does.
   const auto keep_if_better = [&](Graph before, const char* what) -> Result<bool> {
     SF_ASSIGN(const double decibels, (*meter)(out.graph));
@@ -148,23 +187,31 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
     out.graph = std::move(before);
     return false;
   };
-  if ((options.search_scales || options.choose_rounding) && !few) {
+  if (fits_weights) {
     if (options.progress) options.progress("rounding weights", 0, 1);
     Graph before = out.graph;
-    SF_ASSIGN(out.rounding, improve_weights(real, out.graph, *calibration,
+    SF_ASSIGN(out.rounding, improve_weights(out.graph, *rows,
                                             {.search_scales = options.search_scales,
                                              .choose_rounding = options.choose_rounding,
                                              .most_work = options.most_work,
                                              .threads = options.threads}));
+    rows.reset();
     SF_ASSIGN(const bool kept, keep_if_better(std::move(before), "rounding"));
     if (!kept) out.rounding = {};
   }
   if (options.correct_biases) {
     if (options.progress) options.progress("correcting biases", 0, 1);
-    Graph before = out.graph;
-    SF_ASSIGN(out.biases, correct_biases(real, out.graph, *calibration, {.threads = options.threads}));
-    SF_ASSIGN(const bool kept, keep_if_better(std::move(before), "bias correction"));
-    if (!kept) out.biases = 0;
+    const Graph before = out.graph;
+    SF_ASSIGN(const std::vector<BiasCorrection> found,
+              find_bias_corrections(real, before, *calibration, {.threads = options.threads}));
+    for (const bool last : {false, true}) {
+      Graph kept = std::move(out.graph);
+      out.graph = before;
+      const size_t count = correct_biases(out.graph, found, last);
+      const char* what = last ? "bias correction" : "bias correction but of the last";
+      SF_ASSIGN(const bool better, keep_if_better(std::move(kept), what));
+      if (better) out.biases = count;
+    }
   }
   if (options.tell_accuracy) {
     if (options.progress) options.progress("judging", 0, 1);

@@ -21,6 +21,8 @@ struct ImproveOptions {
   double most_work = 0;  // of RoundingOptions
   bool tell_accuracy = true;
   size_t threads = 0;
+  // The same as MakeQuantized with 16 bits where 8 tell too little; nothing if that is nowhere.
+  std::function<Result<std::optional<Graph>>(const Observations& seen, Observer observer)> widen;
   std::function<void(std::string_view what, size_t done, size_t total)> progress;
 };
 
@@ -39,6 +41,7 @@ struct Improved {
   std::vector<Step> steps;
   RoundingReport rounding;
   size_t biases = 0;
+  bool widened = false;
   size_t calibrated = 0, held_back = 0;  // samples; none held back: those of calibration judge
   Accuracy accuracy;
   double seconds = 0, calibrate_seconds = 0;
@@ -60,6 +63,8 @@ class Meter {
   struct Sample {
     std::vector<Tensor> inputs, outputs;
   };
+  template <typename Make, typename Run>
+  Status for_samples(const Make& make, const Run& run) const;
   std::vector<Sample> samples_;
   std::vector<bool> judged_;  // by output: floats
   size_t threads_ = 1;

@@ -41,6 +41,8 @@ struct QuantizeOptions {
   std::map<std::string, std::vector<int64_t>> block_sizes;
   Recipe recipe;
   int arch = 75;  // HTP version
+  // Nodes that compute with 16-bit activations where their scheme has 8 (NodeId::index).
+  std::set<uint32_t> wide;
   // Nodes that compute in float whatever their scheme says (NodeId::index), with the reason.
   std::map<uint32_t, std::string> in_float;
   bool whole_model = true;  // names that match nothing are errors: a part of a model has not all of them

@@ -11,9 +11,6 @@ int32_t zero_point(const Encoding& e, size_t i) {
   return e.block == 0 && i < e.zero_points.size() ? e.zero_points[i] : 0;
 }
 
-// To the nearest integer, ties to even, for |x| < 2^22; vector code everywhere, unlike nearbyint.
-inline float nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
-
 struct Grid {
   float scale, inverse, low, high;  // low and high: in steps from zero
   Grid(const Encoding& e, size_t i)

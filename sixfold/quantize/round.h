@@ -6,6 +6,9 @@
 
 namespace sixfold {
 
+// To the nearest integer, ties to even, for |x| < 2^22; vector code everywhere, unlike nearbyint.
+inline float nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
+
 // scale * (clamp(round(x / scale) + zero_point) - zero_point), in place; halves to even. One scale.
 void round_to(const Encoding& encoding, float* x, int64_t n, cpu::Pool& pool);
 

@@ -2,29 +2,57 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
-#include "sixfold/engine/session.h"
+#include "sixfold/cpu/pool.h"
+#include "sixfold/cpu/sgemm.h"
 #include "sixfold/quantize/round.h"
-#include "sixfold/quantize/watched.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "sixfold/quantize/rounding.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
+#ifndef SIXFOLD_QUANTIZE_ROUNDING_ROW
+#define SIXFOLD_QUANTIZE_ROUNDING_ROW
+namespace sixfold {
+// A block of one channel's weights: what they are off, how far each step goes, and half the slope of the
+// cost.
+struct RoundingRow {
+  float *error, *slope, *moved;  // moved: the sum of steps that were taken
+  const float *weight, *scale, *h;
+  size_t n, h_step;
+  float low, high;
+};
+}  // namespace sixfold
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace sixfold::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// y += a * x
-void add_scaled(float a, const float* x, float* y, size_t n) {
+// Each weight in turn to its other neighbour on the grid, if the whole gets better. Returns how many went.
+size_t choose_in_block(const RoundingRow& r) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  const auto va = hn::Set(d, a);
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes)
-    hn::StoreU(hn::MulAdd(va, hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d, y + i);
-  for (; i < n; ++i) y[i] += a * x[i];
+  size_t moves = 0;
+  for (size_t i = 0; i < r.n; ++i) {
+    const float step = r.error[i] > 0 ? -r.scale[i] : r.scale[i];
+    const float* row = r.h + i * r.h_step;
+    if (!(2 * step * r.slope[i] + step * step * row[i] < 0)) continue;
+    const float to = r.error[i] + step;
+    const float level = (r.weight[i] + to) / r.scale[i];
+    if (std::fabs(to) > r.scale[i] || level < r.low - 0.5f || level > r.high + 0.5f) continue;
+    r.error[i] = to;
+    r.moved[i] += step;
+    ++moves;
+    const auto by = hn::Set(d, step);
+    size_t k = 0;
+    for (; k + lanes <= r.n; k += lanes)
+      hn::StoreU(hn::MulAdd(by, hn::LoadU(d, row + k), hn::LoadU(d, r.slope + k)), d, r.slope + k);
+    for (; k < r.n; ++k) r.slope[k] += step * row[k];
+  }
+  return moves;
 }
 
 }  // namespace sixfold::HWY_NAMESPACE
@@ -33,275 +61,330 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace sixfold {
 
-HWY_EXPORT(add_scaled);
+HWY_EXPORT(choose_in_block);
 
 namespace {
 
-void add(float a, const float* x, float* y, size_t n) { HWY_DYNAMIC_DISPATCH(add_scaled)(a, x, y, n); }
+constexpr size_t kBlock = 64;      // weights of a channel that are chosen at a time
+constexpr size_t kChannels = 64;   // of a task
+constexpr size_t kLeastRows = 32;  // fewer tell nothing
+constexpr int kSweeps = 2;         // over a block before the others hear of it
 
-// A layer whose weights are looked at: [channels][inputs] for each group.
-struct Layer {
-  NodeId node;
-  ValueId source;                                // whose elements, seen as `shape`, the layer reads
-  Shape shape;                                   // of the operand
-  int64_t groups = 1, channels = 0, inputs = 0;  // of a group
-  std::vector<float> rows;                       // [row][group][inputs]
-  size_t count = 0, seen = 0;
+size_t size(int64_t n) { return static_cast<size_t>(n); }
+int64_t length(size_t n) { return static_cast<int64_t>(n); }
+
+// What a group of a layer reads, scaled so that H = x' x, and a little more on the diagonal: what few rows do
+// not tell must not be believed, and what the operand's own rounding adds is there too.
+struct Inputs {
+  size_t n = 0, rows = 0;
+  bool whole = false;            // h is there; otherwise only its blocks on the diagonal
+  std::vector<float> x, xt;      // [rows][n], [n][rows]
+  std::vector<float> h;          // [n][n], or [block][kBlock][kBlock]
+  std::vector<double> diagonal;  // of H
+  float ridge = 0;
+
+  const float* block(size_t begin) const {
+    return whole ? &h[begin * n + begin] : &h[begin / kBlock * kBlock * kBlock];
+  }
+  size_t block_step() const { return whole ? n : kBlock; }
 };
 
-// A value that a reshape only renames is shown under the name of its operand.
-ValueId shown_as(const Graph& graph, ValueId v) {
-  while (const Node* node = graph.producer(v)) {
-    if (node->op != Op::reshape) break;
-    v = node->input(0);
+Inputs inputs_of(const LayerInputs& l, size_t group, double operand_noise, cpu::Pool* pool) {
+  Inputs in;
+  in.n = size(l.inputs);
+  in.rows = l.rows();
+  in.whole = in.n <= in.rows + in.rows / 4;
+  in.x.resize(in.rows * in.n);
+  in.xt.resize(in.rows * in.n);
+  const float unit = 1 / std::sqrt(static_cast<float>(in.rows));
+  const size_t step = size(l.groups) * in.n;
+  size_t r = 0;
+  for (const std::vector<float>& sample : l.samples)
+    for (size_t at = group * in.n; at < sample.size(); at += step, ++r)
+      for (size_t i = 0; i < in.n; ++i) in.x[r * in.n + i] = sample[at + i] * unit;
+  for (size_t i = 0; i < in.n; i += 16)
+    for (r = 0; r < in.rows; ++r)
+      for (size_t k = i; k < std::min(i + 16, in.n); ++k) in.xt[k * in.rows + r] = in.x[r * in.n + k];
+  in.diagonal.resize(in.n);
+  double mean = 0;
+  for (size_t i = 0; i < in.n; ++i) {
+    for (r = 0; r < in.rows; ++r)
+      in.diagonal[i] += static_cast<double>(in.xt[i * in.rows + r]) * in.xt[i * in.rows + r];
+    mean += in.diagonal[i] / static_cast<double>(in.n);
   }
-  return v;
-}
-
-std::vector<Layer> layers_of(const Graph& real, const Graph& quantized, double most_work) {
-  std::vector<Layer> out;
-  for (const NodeId id : real.order()) {
-    const Node& node = real.node(id);
-    if (node.op != Op::convolution && node.op != Op::linear) continue;
-    const Value& w = quantized.value(quantized.node(id).input(1));
-    if (w.kind != ValueKind::constant || w.type.dtype != DType::f32 || !w.encoding || w.users.size() != 1)
-      continue;
-    if (w.encoding->axis > 0 || w.encoding->quant_max > 127 || w.constant.count() == 0) continue;
-    if (node.op == Op::convolution && node.attrs.flag("transposed")) continue;
-    Layer l;
-    l.node = id;
-    l.source = shown_as(real, node.input(0));
-    l.shape = static_shape(real.dims(node.input(0)));
-    const Shape& ws = w.constant.shape;
-    l.groups = node.op == Op::convolution ? node.attrs.integer("groups") : 1;
-    l.channels = ws[0] / l.groups;
-    l.inputs = numel(ws) / ws[0];
-    if (l.inputs < 2 || l.inputs > 8192 || l.groups * l.inputs > 32768) continue;
-    const double work = static_cast<double>(l.groups * l.channels) * static_cast<double>(l.inputs * l.inputs);
-    if (most_work > 0 && work > most_work) continue;
-    out.push_back(std::move(l));
-  }
-  return out;
-}
-
-// Some of the places where the layer multiplies, as rows of what its weights meet.
-void take_rows(const Graph& graph, Layer& l, const cpu::TensorDesc& desc, const float* x, size_t most) {
-  const Node& node = graph.node(l.node);
-  const bool same = desc.shape == l.shape;
-  if (!same && !cpu::is_row_major(desc)) return;
-  const Shape strides = same ? desc.strides : contiguous_strides(l.shape);
-  const auto width = static_cast<size_t>(l.groups * l.inputs);
-  uint32_t place = static_cast<uint32_t>(l.seen++) * 2654435761u + 1;
-  const auto next = [&](int64_t n) {
-    place = place * 1664525u + 1013904223u;
-    return static_cast<int64_t>((place >> 8) % static_cast<uint32_t>(n));
+  in.ridge = static_cast<float>(0.03 * mean + operand_noise + 1e-12);
+  for (double& x : in.diagonal) x += in.ridge;
+  const size_t blocks = (in.n + kBlock - 1) / kBlock;
+  in.h.resize(in.whole ? in.n * in.n : blocks * kBlock * kBlock, 0.0f);
+  const auto fill = [&](size_t b) {
+    const size_t begin = b * kBlock, width = std::min(kBlock, in.n - begin);
+    const size_t columns = in.whole ? in.n - begin : width;
+    float* to = in.h.data() + (in.whole ? begin * in.n + begin : b * kBlock * kBlock);
+    const size_t to_step = in.block_step();
+    cpu::sgemm({.rows = length(width),
+                .columns = length(columns),
+                .inner = length(in.rows),
+                .a = &in.xt[begin * in.rows],
+                .a_step = length(in.rows),
+                .b = &in.x[begin],
+                .b_step = length(in.n),
+                .c = to,
+                .c_step = length(to_step)});
+    for (size_t i = 0; i < width; ++i) to[i * to_step + i] += in.ridge;
+    for (size_t i = 0; in.whole && i < width; ++i)
+      for (size_t k = width; k < columns; ++k) in.h[(begin + k) * in.n + begin + i] = to[i * to_step + k];
   };
-  if (node.op == Op::linear) {
-    const int64_t all = numel(l.shape) / l.inputs;
-    for (size_t k = 0; k < most && static_cast<int64_t>(k) < all; ++k) {
-      int64_t r = all <= static_cast<int64_t>(most) ? static_cast<int64_t>(k) : next(all), at = 0;
-      for (size_t d = l.shape.size() - 1; d-- > 0;) {
-        at += r % l.shape[d] * strides[d];
-        r /= l.shape[d];
-      }
-      for (int64_t i = 0; i < l.inputs; ++i) l.rows.push_back(x[at + i * strides.back()]);
-      ++l.count;
+  if (pool)
+    pool->for_each(blocks, fill);
+  else
+    for (size_t b = 0; b < blocks; ++b) fill(b);
+  return in;
+}
+
+struct Costs {
+  double before = 0, after = 0, power = 0;
+};
+
+// Some channels of a group: weights [count][n] to weights on the grid.
+class Chooser {
+ public:
+  Chooser(const Inputs& in, const Encoding& e, size_t count, int passes)
+      : in_(in), e_(e), count_(count), passes_(passes), scale_(count * in.n), error_(count * in.n) {}
+  float* scales() { return scale_.data(); }
+
+  void run(const float* w, float* q, Costs* costs) {
+    const size_t n = in_.n;
+    const auto low = static_cast<float>(e_.quant_min), high = static_cast<float>(e_.quant_max);
+    for (size_t i = 0; i < count_ * n; ++i)
+      error_[i] = std::clamp(nearest(w[i] / scale_[i]), low, high) * scale_[i] - w[i];
+    begin();
+    for (size_t c = 0; c < count_; ++c) {
+      costs[c].before = cost(c);
+      for (size_t i = 0; i < n; ++i)
+        costs[c].power += static_cast<double>(w[c * n + i]) * w[c * n + i] * in_.diagonal[i];
     }
-    return;
+    moved_.resize(count_ * kBlock);
+    for (int pass = 0; pass < passes_; ++pass) {
+      size_t moves = 0;
+      for (size_t at = 0; at < n; at += kBlock) moves += choose(w, at, std::min(kBlock, n - at), low, high);
+      if (moves * 1000 < count_ * n) break;
+    }
+    for (size_t c = 0; c < count_; ++c) costs[c].after = cost(c);
+    for (size_t i = 0; i < count_ * n; ++i)
+      q[i] = std::clamp(nearest((w[i] + error_[i]) / scale_[i]), low, high) * scale_[i];
   }
-  const Shape out = static_shape(graph.dims(node.output())), w = static_shape(graph.dims(node.input(1)));
-  const Shape stride = node.attrs.ints("stride"), padding = node.attrs.ints("padding"),
-              dilation = node.attrs.ints("dilation");
-  const size_t axes = out.size() - 2;
-  int64_t taps = 1;
-  for (size_t a = 0; a < axes; ++a) taps *= w[a + 2];
-  const int64_t all = numel(out) / out[1];
-  for (size_t k = 0; k < most && static_cast<int64_t>(k) < all; ++k) {
-    int64_t r = all <= static_cast<int64_t>(most) ? static_cast<int64_t>(k) : next(all);
-    Shape at(axes);
-    for (size_t a = axes; a-- > 0;) {
-      at[a] = r % out[a + 2];
-      r /= out[a + 2];
-    }
-    const size_t begin = l.rows.size();
-    l.rows.resize(begin + width, 0.0f);
-    for (int64_t t = 0; t < taps; ++t) {
-      int64_t rest = t, offset = r * strides[0];
-      bool inside = true;
-      for (size_t a = axes; a-- > 0;) {
-        const int64_t p = at[a] * stride[a] - padding[a] + rest % w[a + 2] * dilation[a];
-        rest /= w[a + 2];
-        inside = inside && p >= 0 && p < l.shape[a + 2];
-        offset += p * strides[a + 2];
-      }
-      if (!inside) continue;
-      for (int64_t c = 0; c < l.shape[1]; ++c)  // [group][channel of the group][tap]
-        l.rows[begin + static_cast<size_t>(c * taps + t)] = x[offset + c * strides[1]];
-    }
-    ++l.count;
+
+ private:
+  // Slopes of all weights, or what the errors make of each row of inputs.
+  void begin() {
+    const size_t width = in_.whole ? in_.n : in_.rows;
+    sums_.resize(count_ * width);
+    cpu::sgemm({.rows = length(count_),
+                .columns = length(width),
+                .inner = length(in_.n),
+                .a = error_.data(),
+                .a_step = length(in_.n),
+                .b = in_.whole ? in_.h.data() : in_.xt.data(),
+                .b_step = length(width),
+                .c = sums_.data(),
+                .c_step = length(width)});
   }
+  double cost(size_t c) const {
+    const float* e = &error_[c * in_.n];
+    double sum = 0;
+    if (in_.whole) {
+      for (size_t i = 0; i < in_.n; ++i) sum += static_cast<double>(e[i]) * sums_[c * in_.n + i];
+      return sum;
+    }
+    for (size_t r = 0; r < in_.rows; ++r)
+      sum += static_cast<double>(sums_[c * in_.rows + r]) * sums_[c * in_.rows + r];
+    for (size_t i = 0; i < in_.n; ++i) sum += static_cast<double>(in_.ridge) * e[i] * e[i];
+    return sum;
+  }
+
+  size_t choose(const float* w, size_t at, size_t width, float low, float high) {
+    const size_t n = in_.n;
+    if (!in_.whole) {
+      slopes_.resize(count_ * kBlock);
+      cpu::sgemm({.rows = length(count_),
+                  .columns = length(width),
+                  .inner = length(in_.rows),
+                  .a = sums_.data(),
+                  .a_step = length(in_.rows),
+                  .b = &in_.x[at],
+                  .b_step = length(n),
+                  .c = slopes_.data(),
+                  .c_step = length(kBlock)});
+      for (size_t c = 0; c < count_; ++c)
+        for (size_t i = 0; i < width; ++i) slopes_[c * kBlock + i] += in_.ridge * error_[c * n + at + i];
+    }
+    std::fill(moved_.begin(), moved_.end(), 0.0f);
+    size_t moves = 0;
+    for (size_t c = 0; c < count_; ++c) {
+      const size_t first = c * n + at;
+      const RoundingRow row{.error = &error_[first],
+                            .slope = in_.whole ? &sums_[first] : &slopes_[c * kBlock],
+                            .moved = &moved_[c * kBlock],
+                            .weight = w + first,
+                            .scale = &scale_[first],
+                            .h = in_.block(at),
+                            .n = width,
+                            .h_step = in_.block_step(),
+                            .low = low,
+                            .high = high};
+      for (int sweep = 0; sweep < kSweeps; ++sweep) {
+        const size_t now = HWY_DYNAMIC_DISPATCH(choose_in_block)(row);
+        moves += now;
+        if (now == 0) break;
+      }
+    }
+    if (moves > 0) hear(at, width);
+    return moves;
+  }
+
+  // The rest learns what moved in a block; the block knows.
+  void hear(size_t at, size_t width) {
+    const size_t n = in_.n, step = in_.whole ? n : in_.rows;
+    const auto add = [&](size_t from, size_t to) {
+      if (from >= to) return;
+      cpu::sgemm({.rows = length(count_),
+                  .columns = length(to - from),
+                  .inner = length(width),
+                  .a = moved_.data(),
+                  .a_step = length(kBlock),
+                  .b = (in_.whole ? in_.h.data() : in_.xt.data()) + at * step + from,
+                  .b_step = length(step),
+                  .c = &sums_[from],
+                  .c_step = length(step),
+                  .beta = 1});
+    };
+    if (!in_.whole) return add(0, in_.rows);
+    add(0, at);
+    add(at + width, n);
+  }
+
+  const Inputs& in_;
+  const Encoding& e_;
+  size_t count_;
+  int passes_;
+  std::vector<float> scale_, error_;  // [channel][weight]
+  std::vector<float> sums_, slopes_, moved_;
+};
+
+// The scale, from the given one down to half of it, whose squared error weighs least.
+float search(const float* w, const std::vector<double>& diagonal, const Encoding& e, float scale) {
+  double best = std::numeric_limits<double>::infinity();
+  float found = scale;
+  for (int k = 0; k <= 50; ++k) {
+    const float s = scale * (1 - 0.01f * static_cast<float>(k));
+    double cost = 0;
+    for (size_t i = 0; i < diagonal.size() && cost < best; ++i) {
+      const float q =
+          std::clamp(nearest(w[i] / s), static_cast<float>(e.quant_min), static_cast<float>(e.quant_max));
+      const double d = static_cast<double>(w[i]) - static_cast<double>(q) * s;
+      cost += d * d * diagonal[i];
+    }
+    if (cost < best) best = cost, found = s;
+  }
+  return found;
 }
 
 class Improver {
  public:
-  Improver(const Graph& real, Graph& quantized, const RoundingOptions& options)
-      : real_(real), quantized_(quantized), options_(options), pool_(options.threads) {}
+  Improver(Graph& quantized, const RoundingOptions& options)
+      : quantized_(quantized), options_(options), pool_(options.threads) {}
 
-  Result<RoundingReport> run(const Samples& all) {
-    std::vector<Layer> layers = layers_of(real_, quantized_, options_.most_work);
-    if (layers.empty()) return RoundingReport{};
-    SF_TRY(collect(layers, all));
-    // A layer at a time in each thread: no layer waits for another.
-    std::vector<RoundingReport> reports(layers.size());
-    pool_.for_each(layers.size(), [&](size_t i) {
-      if (layers[i].count > 0) improve(layers[i], reports[i]);
-      layers[i].rows = {};
-    });
+  RoundingReport run(std::span<const LayerInputs> all) {
+    std::vector<const LayerInputs*> layers;
+    for (const LayerInputs& l : all)
+      if (fits(l)) layers.push_back(&l);
+    if (options_.most_work > 0) leave_out_dearest(layers);
     RoundingReport report;
-    for (const RoundingReport& r : reports) {
-      report.layers += r.layers;
-      report.before += r.before;
-      report.after += r.after;
-    }
+    for (const LayerInputs* l : layers) improve(*l, report);
     return report;
   }
 
  private:
-  Status collect(std::vector<Layer>& layers, const Samples& all) {
-    const auto samples = some_samples(all, 0, options_.samples);
-    const size_t most = std::max<size_t>(options_.rows / samples->count(), 1);
-    std::vector<std::vector<Layer*>> readers(real_.value_count());
-    for (Layer& l : layers) readers[l.source.index].push_back(&l);
-    cpu::Pool one(1);
-    SF_ASSIGN(const auto model, Watched::create(real_, one));
-    const auto look = [&](ValueId v, const cpu::TensorDesc& desc, const void* data) {
-      for (Layer* l : readers[v.index])
-        if (desc.dtype == DType::f32) take_rows(real_, *l, desc, static_cast<const float*>(data), most);
-      return ok_status();
-    };
-    model->set_watch(look);
-    for (size_t i = 0; i < samples->count(); ++i) {
-      SF_ASSIGN(const std::vector<Tensor> fed, samples->read(i));
-      SF_ASSIGN(const Feed feed, match_inputs(real_, fed));
-      size_t k = 0;
-      for (const Leaf& leaf : real_.inputs) {
-        if (!leaf.value.valid()) continue;
-        const Tensor& t = feed.tensors[k++];
-        SF_TRY(look(leaf.value, {t.dtype, t.shape, contiguous_strides(t.shape), nullptr}, t.data));
-      }
-      SF_TRY(model->run(feed.tensors));
+  bool fits(const LayerInputs& l) const {
+    if (l.rows() < kLeastRows) return false;
+    const Value& w = quantized_.value(quantized_.node(l.node).input(1));
+    return w.kind == ValueKind::constant && w.type.dtype == DType::f32 && w.encoding && w.users.size() == 1 &&
+           w.encoding->axis <= 0 && w.encoding->quant_max <= 127;
+  }
+
+  static double work_of(const LayerInputs& l, int passes) {
+    const auto n = static_cast<double>(l.inputs), rows = static_cast<double>(l.rows());
+    const double weights = n * static_cast<double>(l.channels * l.groups);
+    return weights * std::min(n, 2 * rows) * (passes + 1) +
+           static_cast<double>(l.groups) * n * std::min(n, 64.0) * rows;
+  }
+  void leave_out_dearest(std::vector<const LayerInputs*>& layers) const {
+    std::vector<const LayerInputs*> order = layers;
+    const auto work = [&](const LayerInputs* l) { return work_of(*l, options_.passes); };
+    std::stable_sort(order.begin(), order.end(), [&](auto* a, auto* b) { return work(a) < work(b); });
+    double sum = 0;
+    for (const LayerInputs* l : order) {
+      sum += work(l);
+      if (sum > options_.most_work) std::erase(layers, l);
     }
-    return {};
   }
 
-  // E[x x'] of a group, and a little more on the diagonal: what few rows do not tell must not be believed.
-  static std::vector<float> moments(const Layer& l, int64_t group) {
-    const auto n = static_cast<size_t>(l.inputs);
-    std::vector<float> h(n * n, 0.0f);
-    constexpr size_t kBlock = 32;  // a row of inputs is used for so many rows of h while it is in the cache
-    for (size_t begin = 0; begin < n; begin += kBlock)
-      for (size_t r = 0; r < l.count; ++r) {
-        const float* x = &l.rows[(r * static_cast<size_t>(l.groups) + static_cast<size_t>(group)) * n];
-        for (size_t i = begin; i < std::min(begin + kBlock, n); ++i)
-          if (x[i] != 0) add(x[i] / static_cast<float>(l.count), x + i, &h[i * n + i], n - i);
-      }
-    for (size_t i = 0; i < n; ++i)
-      for (size_t k = 0; k < i; ++k) h[i * n + k] = h[k * n + i];
-    double mean = 0;
-    for (size_t i = 0; i < n; ++i) mean += h[i * n + i] / static_cast<double>(n);
-    for (size_t i = 0; i < n; ++i) h[i * n + i] += static_cast<float>(0.05 * mean + 1e-12);
-    return h;
-  }
-
-  void improve(const Layer& l, RoundingReport& report) {
-    Value& value = quantized_.value(quantized_.node(l.node).input(1));
+  void improve(const LayerInputs& l, RoundingReport& report) {
+    const Node& node = quantized_.node(l.node);
+    Value& value = quantized_.value(node.input(1));
     Encoding e = *value.encoding;
-    const bool searched = options_.search_scales && e.axis == 0 && !e.block;
+    double noise = 0;  // of an operand that is rounded
+    if (const auto& x = quantized_.value(node.input(0)).encoding; x && x->axis < 0)
+      noise = static_cast<double>(x->scales[0]) * x->scales[0] / 12;
     const Tensor w = to_contiguous(value.constant);
     std::byte* bytes = nullptr;
     Tensor out = Tensor::allocate(DType::f32, w.shape, &bytes);
-    auto* q = reinterpret_cast<float*>(bytes);
-    const float* from = w.values<float>().data();
-    const auto n = static_cast<size_t>(l.inputs);
-    for (int64_t g = 0; g < l.groups; ++g) {
-      const std::vector<float> h = moments(l, g);
-      std::vector<double> costs(static_cast<size_t>(l.channels) * 3);
-      for (size_t c = 0; c < static_cast<size_t>(l.channels); ++c) {
-        const size_t channel = static_cast<size_t>(g * l.channels) + c, first = channel * n;
-        if (searched) e.scales[channel] = search(from + first, h, e, e.scales[channel]);
-        round_row(l, from + first, q + first, first, h, e, w.shape, &costs[c * 3]);
-      }
-      for (size_t c = 0; c < costs.size(); c += 3) {
-        report.before += costs[c] / std::max(costs[c + 2], 1e-30);
-        report.after += costs[c + 1] / std::max(costs[c + 2], 1e-30);
-      }
+    const Task task{l, w.shape, w.values<float>().data(), reinterpret_cast<float*>(bytes), e};
+    std::vector<Costs> costs(size(l.groups * l.channels));
+    if (l.groups > 1) {
+      pool_.for_each(size(l.groups), [&](size_t g) {
+        const Inputs in = inputs_of(l, g, noise, nullptr);
+        for (size_t c = 0; c < size(l.channels); c += kChannels)
+          choose(task, in, g * size(l.channels) + c, costs);
+      });
+    } else {
+      const Inputs in = inputs_of(l, 0, noise, &pool_);
+      const size_t tasks = (size(l.channels) + kChannels - 1) / kChannels;
+      pool_.for_each(tasks, [&](size_t t) { choose(task, in, t * kChannels, costs); });
+    }
+    for (const Costs& c : costs) {
+      report.before += c.before / std::max(c.power, 1e-30);
+      report.after += c.after / std::max(c.power, 1e-30);
     }
     value.constant = std::move(out);
     value.encoding = std::move(e);
     ++report.layers;
   }
 
-  // The scale, from the given one down to half of it, whose squared error weighs least.
-  static float search(const float* w, const std::vector<float>& h, const Encoding& e, float scale) {
-    const auto n = static_cast<size_t>(std::sqrt(static_cast<double>(h.size())) + 0.5);
-    double best = std::numeric_limits<double>::infinity();
-    float found = scale;
-    for (int k = 0; k <= 50; ++k) {
-      const float s = scale * (1 - 0.01f * static_cast<float>(k));
-      double cost = 0;
-      for (size_t i = 0; i < n && cost < best; ++i) {
-        const float q = std::clamp(std::nearbyint(w[i] / s), static_cast<float>(e.quant_min),
-                                   static_cast<float>(e.quant_max));
-        const double d = static_cast<double>(w[i]) - static_cast<double>(q) * s;
-        cost += d * d * h[i * n + i];
-      }
-      if (cost < best) best = cost, found = s;
-    }
-    return found;
+  struct Task {
+    const LayerInputs& layer;
+    const Shape& shape;
+    const float* w;
+    float* q;
+    Encoding& e;  // each channel's scale belongs to one task
+  };
+
+  void choose(const Task& t, const Inputs& in, size_t first, std::vector<Costs>& costs) const {
+    const size_t n = in.n, channels = size(t.layer.channels);
+    const size_t count = std::min(kChannels, channels - first % channels);
+    if (options_.search_scales && t.e.axis == 0 && !t.e.block)
+      for (size_t c = first; c < first + count; ++c)
+        t.e.scales[c] = search(t.w + c * n, in.diagonal, t.e, t.e.scales[c]);
+    Chooser chooser(in, t.e, count, options_.choose_rounding ? options_.passes : 0);
+    const ScaleIndex index(t.shape, t.e);
+    for (size_t c = 0; c < count; ++c)
+      for (size_t i = 0; i < n; ++i)
+        chooser.scales()[c * n + i] =
+            t.e.axis < 0 ? t.e.scales[0]
+                         : t.e.scales[t.e.block ? index(length((first + c) * n + i)) : first + c];
+    chooser.run(t.w + first * n, t.q + first * n, &costs[first]);
   }
 
-  void round_row(const Layer& l, const float* w, float* q, size_t first, const std::vector<float>& h,
-                 const Encoding& e, const Shape& shape, double* costs) const {
-    const auto n = static_cast<size_t>(l.inputs);
-    const ScaleIndex index(shape, e);
-    std::vector<float> scale(n), error(n), slope(n, 0.0f), level(n);
-    for (size_t i = 0; i < n; ++i) {
-      const size_t s = index(static_cast<int64_t>(first + i));
-      scale[i] = e.scales[s];
-      level[i] = std::clamp(std::nearbyint(w[i] / scale[i]), static_cast<float>(e.quant_min),
-                            static_cast<float>(e.quant_max));
-      error[i] = level[i] * scale[i] - w[i];
-      add(error[i], &h[i * n], slope.data(), n);
-    }
-    const auto cost = [&] {
-      double sum = 0;
-      for (size_t i = 0; i < n; ++i) sum += static_cast<double>(error[i]) * slope[i];
-      return sum;
-    };
-    costs[0] = cost();
-    for (size_t i = 0; i < n; ++i) costs[2] += static_cast<double>(w[i]) * w[i] * h[i * n + i];
-    for (int pass = 0; options_.choose_rounding && pass < 8; ++pass) {
-      bool moved = false;
-      for (size_t i = 0; i < n; ++i) {
-        // One step up or down, if the other side of the weight is meant and the whole gets better.
-        const float step = error[i] > 0 ? -scale[i] : scale[i];
-        const float gain = 2 * step * slope[i] + step * step * h[i * n + i];
-        const float to = level[i] + (error[i] > 0 ? -1.0f : 1.0f);
-        if (!(gain < 0) || to < static_cast<float>(e.quant_min) || to > static_cast<float>(e.quant_max))
-          continue;
-        if (std::fabs(error[i] + step) > scale[i]) continue;
-        level[i] = to;
-        error[i] += step;
-        add(step, &h[i * n], slope.data(), n);
-        moved = true;
-      }
-      if (!moved) break;
-    }
-    costs[1] = cost();
-    for (size_t i = 0; i < n; ++i) q[i] = level[i] * scale[i];
-  }
-
-  const Graph& real_;
   Graph& quantized_;
   const RoundingOptions& options_;
   cpu::Pool pool_;
@@ -309,9 +392,9 @@ class Improver {
 
 }  // namespace
 
-Result<RoundingReport> improve_weights(const Graph& real, Graph& quantized, const Samples& samples,
+Result<RoundingReport> improve_weights(Graph& quantized, const LayerRows& rows,
                                        const RoundingOptions& options) {
-  return Improver(real, quantized, options).run(samples);
+  return Improver(quantized, options).run(rows.layers());
 }
 
 }  // namespace sixfold

@@ -3,20 +3,20 @@
 // With H = E[x x'] over the layer's inputs, rounding a row of weights w to q costs (q - w)' H (q - w). Scales
 // are searched with the diagonal of H (SeqMSE's search); then each weight goes up or down (AdaRound's choice)
 // where that lowers the whole, one after the other until nothing is gained: no gradients, the same result
-// every time.
+// every time. Weights are chosen in blocks, for many channels at once, so that nearly all of the work is
+// products of matrices; a layer with more inputs than rows were kept never makes its H.
 #pragma once
 
 #include "sixfold/graph/graph.h"
-#include "sixfold/quantize/samples.h"
+#include "sixfold/quantize/layer_rows.h"
 
 namespace sixfold {
 
 struct RoundingOptions {
   bool search_scales = false;
   bool choose_rounding = false;
-  size_t samples = 16;   // at most
-  size_t rows = 512;     // inputs of a layer to remember, at most
-  double most_work = 0;  // multiplications that a layer may take; 0: any number. Others keep their rounding.
+  int passes = 3;        // over a layer's weights, at most
+  double most_work = 0;  // multiplications of all layers; 0: any number. The dearest keep their rounding.
   size_t threads = 0;
 };
 
@@ -26,9 +26,9 @@ struct RoundingReport {
          after = 0;  // sums of (q - w)' H (q - w) over the layers, each relative to the sum of w w diag(H)
 };
 
-// real: the graph that was calibrated. In quantized, weights of convolutions and linear layers that have an
-// encoding of their own get other scales and lie on their grids afterwards.
-Result<RoundingReport> improve_weights(const Graph& real, Graph& quantized, const Samples& samples,
+// In quantized, weights of convolutions and linear layers that have an encoding of their own get other scales
+// and lie on their grids afterwards.
+Result<RoundingReport> improve_weights(Graph& quantized, const LayerRows& rows,
                                        const RoundingOptions& options);
 
 }  // namespace sixfold

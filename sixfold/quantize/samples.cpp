@@ -144,14 +144,15 @@ Result<std::unique_ptr<Samples>> open_list(const std::string& path) {
 
 class SomeSamples final : public Samples {
  public:
-  SomeSamples(const Samples& all, size_t begin, size_t count) : all_(all), begin_(begin), count_(count) {}
+  SomeSamples(const Samples& all, size_t begin, size_t count, size_t step = 1)
+      : all_(all), begin_(begin), count_(count), step_(step) {}
   size_t count() const override { return count_; }
-  std::string name(size_t i) const override { return all_.name(begin_ + i); }
-  Result<std::vector<Tensor>> read(size_t i) const override { return all_.read(begin_ + i); }
+  std::string name(size_t i) const override { return all_.name(begin_ + i * step_); }
+  Result<std::vector<Tensor>> read(size_t i) const override { return all_.read(begin_ + i * step_); }
 
  private:
   const Samples& all_;
-  size_t begin_, count_;
+  size_t begin_, count_, step_;
 };
 
 class ReadySamples final : public Samples {
@@ -179,6 +180,11 @@ Result<std::unique_ptr<Samples>> open_samples(const std::string& path, const Pre
 std::unique_ptr<Samples> some_samples(const Samples& all, size_t begin, size_t count) {
   begin = std::min(begin, all.count());
   return std::make_unique<SomeSamples>(all, begin, std::min(count, all.count() - begin));
+}
+
+std::unique_ptr<Samples> spread_samples(const Samples& all, size_t count) {
+  const size_t step = spread_step(all.count(), count);
+  return std::make_unique<SomeSamples>(all, 0, std::min(count, (all.count() + step - 1) / step), step);
 }
 
 std::unique_ptr<Samples> samples_of(std::vector<std::vector<Tensor>> samples) {

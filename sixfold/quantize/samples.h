@@ -38,6 +38,10 @@ Result<std::unique_ptr<Samples>> open_samples(const std::string& path, const Pre
 // The first `count` of others, or those from `begin` on.
 std::unique_ptr<Samples> some_samples(const Samples& all, size_t begin, size_t count);
 
+// At most `count` of others, from all over them: neighbours are often alike.
+std::unique_ptr<Samples> spread_samples(const Samples& all, size_t count);
+inline size_t spread_step(size_t all, size_t count) { return all > count && count > 0 ? all / count : 1; }
+
 // Arrays that are there already.
 std::unique_ptr<Samples> samples_of(std::vector<std::vector<Tensor>> samples);
 

@@ -52,9 +52,10 @@ struct Worker {
 
 }  // namespace
 
-Result<std::unique_ptr<Simulation>> Simulation::create(const Graph& quantized, cpu::Pool& pool, bool inside) {
+Result<std::unique_ptr<Simulation>> Simulation::create(const Graph& quantized, cpu::Pool& pool, bool inside,
+                                                       bool rounded) {
   auto out = std::make_unique<Simulation>();
-  const Graph graph = with_rounded_constants(quantized);
+  const Graph graph = rounded ? quantized : with_rounded_constants(quantized);
   const auto encoding_of = [&](ValueId v) -> std::optional<Encoding> {
     const Value& value = graph.value(v);
     if (!value.encoding || value.type.dtype != DType::f32 || value.encoding->axis >= 0) return std::nullopt;
@@ -98,12 +99,13 @@ Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Sample
   SF_TRY(check_samples(real, samples));
   if (threads == 0) threads = std::max<size_t>(std::thread::hardware_concurrency(), 1);
   const size_t width = std::min<size_t>({threads, samples.count(), 4});
+  const Graph rounded = with_rounded_constants(quantized);
   const std::vector<bool> masked = find_masked(real);
   std::vector<Worker> workers(width);
   for (Worker& w : workers) {
     w.pool = std::make_unique<cpu::Pool>(std::max<size_t>(threads / width, 1));
     SF_ASSIGN(w.real, Watched::create(real, *w.pool));
-    SF_ASSIGN(w.quantized, Simulation::create(quantized, *w.pool));
+    SF_ASSIGN(w.quantized, Simulation::create(rounded, *w.pool, /*inside=*/false, /*rounded=*/true));
     w.kept.resize(real.value_count());
     w.sample.resize(real.value_count());
     w.real->set_watch([&w](ValueId v, const cpu::TensorDesc& desc, void* data) {

@@ -11,9 +11,10 @@ namespace sixfold {
 // A graph with encodings, ready to run so.
 class Simulation {
  public:
-  // inside: shows the values inside products too, not rounded.
+  // inside: shows the values inside products too, not rounded. rounded: its constants are, so that several
+  // may be made of one with_rounded_constants.
   static Result<std::unique_ptr<Simulation>> create(const Graph& quantized, cpu::Pool& pool,
-                                                    bool inside = false);
+                                                    bool inside = false, bool rounded = false);
   // The watch sees values after they were rounded, `before` sees them before that.
   void set_watch(Watched::Watch watch) { watch_ = std::move(watch); }
   void set_before(Watched::Watch before) { before_ = std::move(before); }

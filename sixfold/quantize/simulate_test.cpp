@@ -11,6 +11,7 @@
 #include "sixfold/quantize/equalize.h"
 #include "sixfold/quantize/improve.h"
 #include "sixfold/quantize/round.h"
+#include "sixfold/quantize/rounding.h"
 
 namespace sixfold {
 namespace {
@@ -99,16 +100,61 @@ TEST(Bias, takes_back_what_rounding_shifts) {
   Graph q = coarse(real);
   auto before = measure(real, q, *samples, 1);
   ASSERT_TRUE(before.ok()) << before.error().message();
-  auto corrected = correct_biases(real, q, *samples, {.threads = 2});
-  ASSERT_TRUE(corrected.ok()) << corrected.error().message();
-  EXPECT_EQ(*corrected, 2u);
+  auto found = find_bias_corrections(real, q, *samples, {.threads = 2});
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  Graph first = q;
+  EXPECT_EQ(correct_biases(first, *found, /*last=*/false), 1u);
+  EXPECT_EQ(correct_biases(q, *found), 2u);
   ASSERT_TRUE(verify(q).ok()) << verify(q).error().message();
   auto after = measure(real, q, *samples, 1);
   ASSERT_TRUE(after.ok()) << after.error().message();
   EXPECT_GT(after->sqnr_db, before->sqnr_db + 3);
   Graph again = coarse(real);
-  ASSERT_TRUE(correct_biases(real, again, *samples, {.threads = 1}).ok());
+  auto alone = find_bias_corrections(real, again, *samples, {.threads = 1});
+  ASSERT_TRUE(alone.ok());
+  correct_biases(again, *alone);
   EXPECT_EQ(print(again), print(q));
+}
+
+TEST(Rounding, lowers_what_a_layer_errs_and_stays_on_the_grid) {
+  std::string weights;
+  for (int i = 0; i < 64; ++i) weights += cat(i ? ", " : "", std::sin(i * 2.3) * 0.8);
+  const Graph real = graph_of(cat("input %x: f32[5, 16]\nconstant %w: f32[4, 16] = [", weights,
+                                  "]\n%y = linear(%x, %w, activation=\"none\") : f32[5, 4]\noutput %y\n"));
+  std::vector<std::vector<Tensor>> rows;  // inputs that go up and down together
+  for (int k = 0; k < 8; ++k) {
+    std::byte* bytes = nullptr;
+    Tensor t = Tensor::allocate(DType::f32, {5, 16}, &bytes);
+    for (int i = 0; i < 80; ++i)
+      reinterpret_cast<float*>(bytes)[i] =
+          std::sin(static_cast<float>(k * 5 + i / 16)) + 0.1f * std::sin(static_cast<float>(i * 7 + k));
+    rows.push_back({t});
+  }
+  const auto samples = samples_of(rows);
+  LayerRows read(real, rows.size(), 512);
+  CalibrateOptions looking{.threads = 2};
+  looking.look = [&](size_t sample, ValueId v, const cpu::TensorDesc& desc, const void* data) {
+    read.look(sample, v, desc, data);
+  };
+  ASSERT_TRUE(calibrate(real, *samples, looking).ok());
+  const ValueId w = real.node(real.first()).input(1);
+  Graph nearest = real;
+  nearest.value(w).encoding = Encoding{DType::i8, -7, 7, 0, 0, std::vector<float>(4, 0.16f), {0, 0, 0, 0}};
+  auto before = measure(real, nearest, *samples, 1);
+  ASSERT_TRUE(before.ok());
+  for (const bool search : {false, true}) {
+    Graph q = nearest;
+    auto report = improve_weights(q, read, {.search_scales = search, .choose_rounding = true, .threads = 1});
+    ASSERT_TRUE(report.ok()) << report.error().message();
+    EXPECT_EQ(report->layers, 1u);
+    EXPECT_LT(report->after, 0.5 * report->before);
+    auto after = measure(real, q, *samples, 1);
+    ASSERT_TRUE(after.ok());
+    EXPECT_GT(after->sqnr_db, before->sqnr_db + 3);
+    const Tensor again = rounded(q.value(w).constant, *q.value(w).encoding);
+    for (int64_t i = 0; i < again.count(); ++i)
+      EXPECT_NEAR(element_real(again, i), element_real(q.value(w).constant, i), 1e-6);
+  }
 }
 
 std::unique_ptr<Samples> waves(size_t n) {

@@ -1,0 +1,130 @@
+#include "sixfold/quantize/layer_rows.h"
+
+#include <algorithm>
+
+namespace sixfold {
+namespace {
+
+constexpr int64_t kMostInputs = 32768;
+constexpr size_t kMostFloats = size_t{1} << 26;  // that are kept of all layers
+// Rows times weights: fewer rows tell nearly as much, and what is done with them takes as long as that.
+constexpr size_t kMostProducts = size_t{6} << 30;
+
+// A value that a reshape only renames is shown under the name of its operand.
+ValueId shown_as(const Graph& graph, ValueId v) {
+  while (const Node* node = graph.producer(v)) {
+    if (node->op != Op::reshape) break;
+    v = node->input(0);
+  }
+  return v;
+}
+
+// Numbers that look random and are the same every time.
+class Places {
+ public:
+  explicit Places(size_t sample) : state_(static_cast<uint32_t>(sample) * 2654435761u + 1) {}
+  int64_t operator()(int64_t n) {
+    state_ = state_ * 1664525u + 1013904223u;
+    return static_cast<int64_t>((state_ >> 8) % static_cast<uint32_t>(n));
+  }
+
+ private:
+  uint32_t state_;
+};
+
+}  // namespace
+
+size_t LayerInputs::rows() const {
+  size_t n = 0;
+  for (const auto& s : samples) n += s.size();
+  return n / static_cast<size_t>(groups * inputs);
+}
+
+LayerRows::LayerRows(const Graph& graph, size_t samples, size_t rows)
+    : graph_(graph), readers_(graph.value_count()), samples_(std::max<size_t>(samples, 1)) {
+  size_t width = 1, weights = 1;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op != Op::convolution && node.op != Op::linear) continue;
+    const Tensor* w = graph.constant(node.input(1));
+    if (!w || w->dtype != DType::f32 || w->count() == 0 || graph.dtype(node.input(0)) != DType::f32) continue;
+    if (node.op == Op::convolution && node.attrs.flag("transposed")) continue;
+    LayerInputs l{.node = id, .source = shown_as(graph, node.input(0))};
+    l.shape = static_shape(graph.dims(node.input(0)));
+    l.groups = node.op == Op::convolution ? node.attrs.integer("groups") : 1;
+    l.channels = w->shape[0] / l.groups;
+    l.inputs = w->count() / w->shape[0];
+    if (l.inputs < 2 || l.groups * l.inputs > kMostInputs || numel(l.shape) == 0) continue;
+    l.samples.resize(samples_);
+    width += static_cast<size_t>(l.groups * l.inputs);
+    weights += static_cast<size_t>(w->count());
+    readers_[l.source.index].push_back(layers_.size());
+    layers_.push_back(std::move(l));
+  }
+  most_ = std::max<size_t>(std::min({rows, kMostFloats / width, kMostProducts / weights}) / samples_, 1);
+}
+
+void LayerRows::look(size_t sample, ValueId value, const cpu::TensorDesc& desc, const void* data) {
+  if (sample >= samples_ || desc.dtype != DType::f32) return;
+  for (const size_t i : readers_[value.index])
+    take(layers_[i], sample, desc, static_cast<const float*>(data));
+}
+
+void LayerRows::take(LayerInputs& l, size_t sample, const cpu::TensorDesc& desc, const float* x) const {
+  const bool same = desc.shape == l.shape;
+  if (!same && !cpu::is_row_major(desc)) return;
+  const Shape strides = same ? desc.strides : contiguous_strides(l.shape);
+  std::vector<float>& rows = l.samples[sample];
+  rows.clear();
+  if (graph_.node(l.node).op != Op::linear) return take_windows(l, sample, strides, x);
+  Places place(sample);
+  const int64_t all = numel(l.shape) / l.inputs, most = std::min(all, static_cast<int64_t>(most_));
+  rows.reserve(static_cast<size_t>(most * l.inputs));
+  for (int64_t k = 0; k < most; ++k) {
+    int64_t r = all == most ? k : place(all), at = 0;
+    for (size_t d = l.shape.size() - 1; d-- > 0;) {
+      at += r % l.shape[d] * strides[d];
+      r /= l.shape[d];
+    }
+    for (int64_t i = 0; i < l.inputs; ++i) rows.push_back(x[at + i * strides.back()]);
+  }
+}
+
+void LayerRows::take_windows(LayerInputs& l, size_t sample, const Shape& strides, const float* x) const {
+  const Node& node = graph_.node(l.node);
+  const Shape out = static_shape(graph_.dims(node.output())), w = static_shape(graph_.dims(node.input(1)));
+  const Shape stride = node.attrs.ints("stride"), padding = node.attrs.ints("padding"),
+              dilation = node.attrs.ints("dilation");
+  const size_t axes = out.size() - 2;
+  int64_t taps = 1;
+  for (size_t a = 0; a < axes; ++a) taps *= w[a + 2];
+  Places place(sample);
+  const int64_t all = numel(out) / out[1], most = std::min(all, static_cast<int64_t>(most_));
+  std::vector<float>& rows = l.samples[sample];
+  const auto width = static_cast<size_t>(l.groups * l.inputs);
+  rows.assign(static_cast<size_t>(most) * width, 0.0f);
+  for (int64_t k = 0; k < most; ++k) {
+    int64_t r = all == most ? k : place(all);
+    Shape at(axes);
+    for (size_t a = axes; a-- > 0;) {
+      at[a] = r % out[a + 2];
+      r /= out[a + 2];
+    }
+    float* row = &rows[static_cast<size_t>(k) * width];
+    for (int64_t t = 0; t < taps; ++t) {
+      int64_t rest = t, offset = r * strides[0];
+      bool inside = true;
+      for (size_t a = axes; a-- > 0;) {
+        const int64_t p = at[a] * stride[a] - padding[a] + rest % w[a + 2] * dilation[a];
+        rest /= w[a + 2];
+        inside = inside && p >= 0 && p < l.shape[a + 2];
+        offset += p * strides[a + 2];
+      }
+      if (!inside) continue;
+      for (int64_t c = 0; c < l.shape[1]; ++c)  // [group][channel of the group][tap]
+        row[c * taps + t] = x[offset + c * strides[1]];
+    }
+  }
+}
+
+}  // namespace sixfold

@@ -1,0 +1,40 @@
+// Some of what convolutions and linear layers read in samples, as rows that their weights multiply.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sixfold/cpu/kernel.h"
+#include "sixfold/graph/graph.h"
+
+namespace sixfold {
+
+struct LayerInputs {
+  NodeId node;
+  ValueId source;                                // whose elements, seen as `shape`, the layer reads
+  Shape shape;                                   // of the operand
+  int64_t groups = 1, channels = 0, inputs = 0;  // of a group
+  std::vector<std::vector<float>> samples;       // by sample: [row][group][inputs]
+  size_t rows() const;
+};
+
+// Looks on while a graph runs. Places are chosen by the sample's number, not by who is faster.
+class LayerRows {
+ public:
+  // Layers with constant weights. rows: of a layer, over all samples; fewer if they would fill the memory.
+  LayerRows(const Graph& graph, size_t samples, size_t rows);
+  // Several samples may be looked at at once.
+  void look(size_t sample, ValueId value, const cpu::TensorDesc& desc, const void* data);
+  std::span<const LayerInputs> layers() const { return layers_; }
+
+ private:
+  void take(LayerInputs& layer, size_t sample, const cpu::TensorDesc& desc, const float* x) const;
+  void take_windows(LayerInputs& layer, size_t sample, const Shape& strides, const float* x) const;
+
+  const Graph& graph_;
+  std::vector<LayerInputs> layers_;
+  std::vector<std::vector<size_t>> readers_;  // by value: layers
+  size_t samples_, most_ = 0;                 // rows of a sample
+};
+
+}  // namespace sixfold
