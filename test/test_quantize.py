@@ -73,7 +73,7 @@ def test_encodings_that_were_written_give_the_same_program_when_read(samples, tm
         *compiled(tmp_path / "c.pte", samples, "--precision", "8a8w", "--encodings", tmp_path / "e.json"), env=environment())
 
 
-@pytest.mark.parametrize("flags,types", [((), {"PER_CHANNEL"}), (("--no-per-channel-linear",), {"PER_CHANNEL", "PER_TENSOR"})])
+@pytest.mark.parametrize("flags,types", [((), {"PER_CHANNEL"}), (("--no-per-channel-linear",), {"PER_TENSOR"})])
 def test_weights_have_a_scale_for_each_channel(flags, types, samples, tmp_path):
     made(tmp_path / "m.pte", samples, "--precision", "16a8w", "--no-accuracy", "--export-encodings", tmp_path / "e.json", *flags)
     assert {w["enc_type"] for w in json.loads((tmp_path / "e.json").read_text())["param_encodings"]} == types
