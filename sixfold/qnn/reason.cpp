@@ -48,11 +48,9 @@ std::vector<TypeSet> parse_sets(std::string_view text) {
 // Operands of which the two differ, with the type of the second.
 TypeSet difference(const TypeSet& asked, const TypeSet& offered) {
   TypeSet out;
-  for (const auto& [place, type] : asked.types) {
-    const auto at = std::find_if(offered.types.begin(), offered.types.end(),
-                                 [&](const auto& t) { return t.first == place; });
-    if (at != offered.types.end() && at->second != type) out.types.push_back(*at);
-  }
+  for (const auto& mine : asked.types)
+    for (const auto& theirs : offered.types)
+      if (theirs.first == mine.first && theirs.second != mine.second) out.types.push_back(theirs);
   return out;
 }
 
