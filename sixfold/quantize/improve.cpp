@@ -11,13 +11,35 @@
 namespace sixfold {
 namespace {
 
-constexpr size_t kMeterSamples = 6;
+// A model that takes long is run on fewer samples: multiplications for all samples of one look at it.
+constexpr double kMeterWork = 1.5e9, kBiasWork = 3e9;
+constexpr size_t kLeastMeterSamples = 2, kMostMeterSamples = 6;
+constexpr size_t kLeastBiasSamples = 4, kMostBiasSamples = 8;
 constexpr size_t kFewSamples = 8;
 constexpr double kLeastGain = 1.0;                        // in decibels, that 16 bits must bring
 constexpr size_t kFittedSamples = 16, kFittedRows = 512;  // that weights are rounded by
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Multiplications of one run, by what has weights.
+double work_of(const Graph& graph) {
+  double sum = 1;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op != Op::convolution && node.op != Op::linear) continue;
+    const auto weights = static_cast<double>(numel(static_shape(graph.dims(node.input(1)))));
+    const Shape out = static_shape(graph.dims(node.output()));
+    const auto channels = static_cast<double>(node.op == Op::linear ? out.back() : out[1]);
+    sum += weights * static_cast<double>(numel(out)) / std::max(channels, 1.0);
+  }
+  return sum;
+}
+
+size_t samples_for(double budget, double work, size_t least, size_t most) {
+  return static_cast<size_t>(
+      std::clamp(budget / work, static_cast<double>(least), static_cast<double>(most)));
 }
 
 Tensor copy_of(const Tensor& t) {
@@ -82,13 +104,7 @@ Result<double> Meter::operator()(const Graph& quantized) const {
         SF_TRY(model.run(samples_[i].inputs));
         errors[i].resize(judged_.size());
         for (size_t k = 0; k < judged_.size(); ++k) {
-          if (!judged_[k]) continue;
-          const Tensor &a = samples_[i].outputs[k], b = model.output(k);
-          for (int64_t j = 0; j < a.count(); ++j) {
-            const double x = element_real(a, j), d = x - element_real(b, j);
-            errors[i][k].power += x * x;
-            errors[i][k].error += d * d;
-          }
+          if (judged_[k]) errors[i][k].add(samples_[i].outputs[k], model.output(k));
         }
         return {};
       }));
@@ -132,14 +148,18 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   }
   SF_ASSIGN(const Observations seen, calibrate(real, *calibration, calibrating));
   out.calibrate_seconds = now_s() - begin;
+  const double work = work_of(real);
   std::vector<Observer> observers = options.observers;
   if (few) observers = {Observer::min_max};
+  if (options.automatic && !few && work > kMeterWork / kLeastMeterSamples)
+    std::erase_if(observers, [](Observer o) { return o == Observer::min_max || o == Observer::entropy; });
   out.observer = observers.empty() ? Observer::mse : observers[0];
   const bool improves =
       options.search_scales || options.choose_rounding || options.correct_biases || options.widen;
   std::unique_ptr<Meter> meter;
   if (observers.size() > 1 || improves) {
-    SF_ASSIGN(meter, Meter::create(real, *calibration, kMeterSamples, options.threads));
+    const size_t judging = samples_for(kMeterWork, work, kLeastMeterSamples, kMostMeterSamples);
+    SF_ASSIGN(meter, Meter::create(real, *calibration, judging, options.threads));
   }
   double best = -std::numeric_limits<double>::infinity();
   if (observers.size() > 1) {
@@ -202,8 +222,11 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   if (options.correct_biases) {
     if (options.progress) options.progress("correcting biases", 0, 1);
     const Graph before = out.graph;
-    SF_ASSIGN(const std::vector<BiasCorrection> found,
-              find_bias_corrections(real, before, *calibration, {.threads = options.threads}));
+    SF_ASSIGN(
+        const std::vector<BiasCorrection> found,
+        find_bias_corrections(real, before, *calibration,
+                              {.samples = samples_for(kBiasWork, work, kLeastBiasSamples, kMostBiasSamples),
+                               .threads = options.threads}));
     for (const bool last : {false, true}) {
       Graph kept = std::move(out.graph);
       out.graph = before;

@@ -3,7 +3,53 @@
 #include <algorithm>
 #include <cmath>
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "sixfold/quantize/round.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+#ifndef SIXFOLD_QUANTIZE_ROUND_GRID
+#define SIXFOLD_QUANTIZE_ROUND_GRID
 namespace sixfold {
+struct RoundingGrid {
+  float scale, inverse, low, high;  // low and high: in steps from zero
+};
+}  // namespace sixfold
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace sixfold::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// To the nearest integer, ties to even.
+void round_all(const RoundingGrid& g, const float* from, float* to, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto inverse = hn::Set(d, g.inverse), scale = hn::Set(d, g.scale), low = hn::Set(d, g.low),
+             high = hn::Set(d, g.high);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    auto q = hn::Mul(hn::LoadU(d, from + i), inverse);
+    q = hn::IfThenElse(hn::Gt(q, low), q, low);
+    q = hn::IfThenElse(hn::Lt(q, high), q, high);
+    hn::StoreU(hn::Mul(hn::Round(q), scale), d, to + i);
+  }
+  for (; i < n; ++i) {
+    float q = from[i] * g.inverse;
+    q = q > g.low ? q : g.low;
+    q = q < g.high ? q : g.high;
+    to[i] = nearest(q) * g.scale;
+  }
+}
+
+}  // namespace sixfold::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sixfold {
+
+HWY_EXPORT(round_all);
+
 namespace {
 
 // Blocks are symmetric; they have more scales than zero points.
@@ -11,18 +57,12 @@ int32_t zero_point(const Encoding& e, size_t i) {
   return e.block == 0 && i < e.zero_points.size() ? e.zero_points[i] : 0;
 }
 
-struct Grid {
-  float scale, inverse, low, high;  // low and high: in steps from zero
+struct Grid : RoundingGrid {
   Grid(const Encoding& e, size_t i)
-      : scale(e.scales[i]),
-        inverse(1.0f / e.scales[i]),
-        low(static_cast<float>(e.quant_min - zero_point(e, i))),
-        high(static_cast<float>(e.quant_max - zero_point(e, i))) {}
-  float operator()(float x) const {
-    float q = x * inverse;
-    q = q > low ? q : low;
-    q = q < high ? q : high;
-    return nearest(q) * scale;
+      : RoundingGrid{e.scales[i], 1.0f / e.scales[i], static_cast<float>(e.quant_min - zero_point(e, i)),
+                     static_cast<float>(e.quant_max - zero_point(e, i))} {}
+  void round(const float* from, float* to, int64_t n) const {
+    HWY_DYNAMIC_DISPATCH(round_all)(*this, from, to, n);
   }
 };
 
@@ -30,9 +70,8 @@ struct Grid {
 
 void round_to(const Encoding& encoding, float* x, int64_t n, cpu::Pool& pool) {
   const Grid grid(encoding, 0);
-  pool.for_ranges(n, 1 << 15, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) x[i] = grid(x[i]);
-  });
+  pool.for_ranges(n, 1 << 15,
+                  [&](int64_t begin, int64_t end) { grid.round(x + begin, x + begin, end - begin); });
 }
 
 ScaleIndex::ScaleIndex(const Shape& shape, const Encoding& encoding) {
@@ -56,12 +95,9 @@ Tensor rounded(const Tensor& data, const Encoding& encoding) {
   auto* to = reinterpret_cast<float*>(bytes);
   const ScaleIndex index(from.shape, encoding);
   const float* x = from.values<float>().data();
-  size_t last = SIZE_MAX;
-  Grid grid(encoding, 0);
-  for (int64_t i = 0; i < from.count(); ++i) {
-    if (const size_t s = index(i); s != last) grid = Grid(encoding, last = s);
-    to[i] = grid(x[i]);
-  }
+  const int64_t count = from.count(), run = std::min(index.run(), std::max<int64_t>(count, 1));
+  for (int64_t i = 0; i < count; i += run)
+    Grid(encoding, index(i)).round(x + i, to + i, std::min(run, count - i));
   return out;
 }
 
@@ -97,3 +133,4 @@ Graph with_rounded_constants(const Graph& graph) {
 }
 
 }  // namespace sixfold
+#endif

@@ -1,6 +1,9 @@
 // Values as their encodings say them: what the device's integers stand for.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+
 #include "sixfold/cpu/pool.h"
 #include "sixfold/graph/graph.h"
 
@@ -23,6 +26,11 @@ class ScaleIndex {
     if (channels_ == 0) return 0;
     const auto channel = static_cast<size_t>(i / inner_ % channels_);
     return block_ ? channel * blocks_ + static_cast<size_t>(i / inner1_ % extent1_ / block_) : channel;
+  }
+  // So many elements after each other, from a multiple of it on, have the same scale.
+  int64_t run() const {
+    if (channels_ == 0) return INT64_MAX;
+    return block_ ? std::min(inner_, extent1_ % block_ == 0 ? inner1_ * block_ : inner1_) : inner_;
   }
 
  private:

@@ -15,7 +15,7 @@ namespace sixfold {
 struct RoundingOptions {
   bool search_scales = false;
   bool choose_rounding = false;
-  int passes = 3;        // over a layer's weights, at most
+  int passes = 2;        // over a layer's weights, at most
   double most_work = 0;  // multiplications of all layers; 0: any number. The dearest keep their rounding.
   size_t threads = 0;
 };

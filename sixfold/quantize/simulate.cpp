@@ -85,6 +85,17 @@ Status Simulation::run(std::span<const Tensor> inputs) {
   return model_->run(fed);
 }
 
+void LayerError::add(const Tensor& want, const Tensor& got) {
+  const int64_t n = want.count();
+  const bool floats = want.dtype == DType::f32 && got.dtype == DType::f32;
+  const auto *a = reinterpret_cast<const float*>(want.data), *b = reinterpret_cast<const float*>(got.data);
+  for (int64_t i = 0; i < n; ++i) {
+    const double x = floats ? a[i] : element_real(want, i), d = x - (floats ? b[i] : element_real(got, i));
+    power += x * x;
+    error += d * d;
+  }
+}
+
 double LayerError::sqnr_db() const { return decibel(power, error); }
 
 std::vector<size_t> Accuracy::worst() const {
@@ -136,12 +147,7 @@ Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Sample
     SF_TRY(w.quantized->run(feed.tensors));
     w.outputs.assign(w.real->output_count(), {});
     for (size_t k = 0; k < w.outputs.size(); ++k) {
-      const Tensor a = w.real->output(k), b = w.quantized->output(k);
-      for (int64_t j = 0; j < a.count(); ++j) {
-        const double x = element_real(a, j), d = x - element_real(b, j);
-        w.outputs[k].power += x * x;
-        w.outputs[k].error += d * d;
-      }
+      w.outputs[k].add(w.real->output(k), w.quantized->output(k));
     }
     return {};
   };

@@ -32,6 +32,7 @@ struct LayerError {
   ValueId value;  // of the float graph
   double power = 0, error = 0;
   double sqnr_db() const;
+  void add(const Tensor& want, const Tensor& got);  // row-major
 };
 
 struct Accuracy {
