@@ -4,7 +4,13 @@
 #include <omp.h>
 #endif
 #ifdef SIXFOLD_THREADS
-#include <pthreadpool.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <vector>
 #endif
 
 namespace sixfold::cpu {
@@ -30,29 +36,125 @@ Pool::Pool(size_t) : threads_(1) { keep_openmp_single(); }
 Pool::~Pool() = default;
 void Pool::run(void (*)(void*, size_t), void*, size_t) {}
 #else
+
+static void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace sixfold::cpu
+
+// The caller works as well and never waits for a worker that has not come: on busy cores a thread may be
+// woken milliseconds late, which for nets of hundreds of short ops would be most of the time.
+//
+// One job at a time. `state` is its number and the next task: (job << 32) | task. A thread that takes a task
+// by compare-and-swap knows that the job was not done, so what it read of the job before holds.
+struct pthreadpool {
+  std::vector<pthread_t> threads;
+  std::mutex busy;  // a job is running
+  std::atomic<uint64_t> state{0};
+  std::atomic<uint32_t> tasks{0}, done{0};
+  std::atomic<void (*)(void*, size_t)> task{nullptr};
+  std::atomic<void*> context{nullptr};
+  std::atomic<uint32_t> wake{0};  // changes with every job
+  std::atomic<uint32_t> sleeping{0};
+  std::atomic<bool> stop{false};
+
+  // Tasks of job `number` until there is none left.
+  void work(uint32_t number) {
+    while (true) {
+      uint64_t seen = state.load(std::memory_order_acquire);
+      const auto next = static_cast<uint32_t>(seen);
+      if (seen >> 32 != number || next >= tasks.load(std::memory_order_acquire)) return;
+      auto* const function = task.load(std::memory_order_relaxed);
+      void* const with = context.load(std::memory_order_relaxed);
+      if (!state.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) continue;
+      function(with, next);
+      done.fetch_add(1, std::memory_order_release);
+    }
+  }
+
+  void serve() {
+    sixfold::cpu::keep_openmp_single();
+    constexpr int kSpins = 2000;  // some 50 us: longer than what lies between the ops of a net
+    uint32_t last = wake.load(std::memory_order_acquire);
+    while (!stop.load(std::memory_order_acquire)) {
+      work(static_cast<uint32_t>(state.load(std::memory_order_acquire) >> 32));
+      int spins = 0;
+      while (wake.load(std::memory_order_acquire) == last && spins < kSpins) {
+        sixfold::cpu::pause_briefly();
+        ++spins;
+      }
+      if (spins == kSpins) {
+        sleeping.fetch_add(1);
+        wake.wait(last);
+        sleeping.fetch_sub(1);
+      }
+      last = wake.load(std::memory_order_acquire);
+    }
+  }
+  void call_all() {
+    wake.fetch_add(1);
+    if (sleeping.load() > 0) wake.notify_all();
+  }
+};
+
+namespace sixfold::cpu {
+
 Pool::Pool(size_t threads) {
   keep_openmp_single();
-  if (threads != 1) pool_ = pthreadpool_create(threads);
-  threads_ = pool_ ? pthreadpool_get_threads_count(pool_) : 1;
+  if (threads == 0) threads = static_cast<size_t>(std::max<long>(1, sysconf(_SC_NPROCESSORS_ONLN)));
+  if (threads > 1) pool_ = new pthreadpool;
+  for (size_t i = 1; i < threads; ++i) {
+    pthread_t thread;
+    const auto serve = [](void* w) -> void* {
+      static_cast<pthreadpool*>(w)->serve();
+      return nullptr;
+    };
+    if (pthread_create(&thread, nullptr, serve, pool_) != 0) break;  // fewer do as well
+    pool_->threads.push_back(thread);
+  }
+  threads_ = pool_ ? pool_->threads.size() + 1 : 1;
 }
 
 Pool::~Pool() {
-  if (pool_) pthreadpool_destroy(pool_);
+  if (!pool_) return;
+  pool_->stop.store(true);
+  pool_->wake.fetch_add(1);
+  pool_->wake.notify_all();
+  for (const pthread_t thread : pool_->threads) pthread_join(thread, nullptr);
+  delete pool_;
 }
 
 void Pool::run(void (*task)(void*, size_t), void* context, size_t tasks) {
-  struct Work {
-    void (*task)(void*, size_t);
-    void* context;
-  } work{task, context};
-  pthreadpool_parallelize_1d(
-      pool_,
-      [](void* w, size_t i) {
-        keep_openmp_single();
-        const auto* work = static_cast<Work*>(w);
-        work->task(work->context, i);
-      },
-      &work, tasks, 0);
+  keep_openmp_single();
+  pthreadpool& w = *pool_;
+  // Another thread's job has the workers: this one is the caller's alone.
+  const std::unique_lock lock(w.busy, std::try_to_lock);
+  if (!lock || tasks >= UINT32_MAX) {
+    for (size_t i = 0; i < tasks; ++i) task(context, i);
+    return;
+  }
+  const auto count = static_cast<uint32_t>(tasks);
+  const auto number = static_cast<uint32_t>(w.state.load(std::memory_order_relaxed) >> 32) + 1;
+  // No task can be taken while what describes the job changes.
+  w.state.store(uint64_t{number} << 32 | UINT32_MAX, std::memory_order_relaxed);
+  w.tasks.store(count, std::memory_order_release);
+  w.done.store(0, std::memory_order_relaxed);
+  w.task.store(task, std::memory_order_relaxed);
+  w.context.store(context, std::memory_order_relaxed);
+  w.state.store(uint64_t{number} << 32, std::memory_order_release);
+  w.call_all();
+  w.work(number);
+  for (int spins = 0; w.done.load(std::memory_order_acquire) != count; ++spins) {
+    if (spins < 1000)
+      pause_briefly();
+    else
+      sched_yield();
+  }
 }
 #endif
 
