@@ -118,7 +118,12 @@ void clamp(Lowering& l) {
                                                             : static_cast<float>(l.attrs().real(name));
   };
   constexpr float kMost = std::numeric_limits<float>::max();
-  l.add_simple("ReluMinMax", {{"max_value", bound("max", kMost)}, {"min_value", bound("min", -kMost)}});
+  const float min = bound("min", -kMost), max = bound("max", kMost);
+  // Qualcomm's library drops the bounds of a ReluMinMax that it fuses into a convolution; those of these it
+  // keeps.
+  if (l.encoding(0) && min == 0 && max == 6) return l.add_simple("Relu6", {});
+  if (l.encoding(0) && min == -1 && max == 1) return l.add_simple("Relu1", {});
+  l.add_simple("ReluMinMax", {{"max_value", max}, {"min_value", min}});
 }
 
 void to(Lowering& l) {
