@@ -49,6 +49,19 @@ MODELS = {  # name: module, inputs
 SHOWN = (archs.DeepLabV3, image)  # 237 MB
 
 
+def write_onnx(model, example, folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(model, example, folder / "model.onnx", dynamo=False)
+
+
+def export_onnx(name, module, inputs, folder):
+    """model.onnx of a folder that was made without one."""
+    torch.manual_seed(0)
+    model = module().eval()
+    write_onnx(model, inputs(), folder)
+
+
 def make(name, module, inputs, onnx=True):
     """The model's folder: model.pt2, model.onnx, in.npz and out.npz (eager torch's outputs)."""
     folder = MADE / name
@@ -59,9 +72,7 @@ def make(name, module, inputs, onnx=True):
     model, example = module().eval(), inputs()
     torch.export.save(torch.export.export(model, example), folder / "model.pt2")
     if onnx:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.onnx.export(model, example, folder / "model.onnx", dynamo=False)
+        write_onnx(model, example, folder)
     np.savez(folder / "in.npz", **{f"in{i}": x.numpy()[None] for i, x in enumerate(example)})
     with torch.no_grad():
         out = model(*example)

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Time whole models in fixed point side by side: sixfold's emulator and ONNX Runtime's int8 kernels, same threads, same run.
+
+    python bench/emulator.py [--threads 2] [--rounds 5] [--only REGEX] [--json OUT]
+
+ONNX Runtime's models are made by quantize_static: QDQ, unsigned 8-bit activations, signed 8-bit weights by channel. Ours are compiled at 8a8w and 16a8w.
+`SIXFOLD_QUANT_KERNELS=avx2` keeps our kernels to AVX2; ONNX Runtime has no such switch, so its column is that of the best it has for this CPU.
+Rounds alternate; a cell is the median over rounds of each round's median, with the spread (largest minus smallest) behind it.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import onnxruntime
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import models
+
+MODELS = {**models.MODELS, "deeplabv3_resnet101": models.SHOWN}
+
+
+def samples(folder, count=4):
+    """The model's input and variants of it: token numbers are turned round, pixels are scaled."""
+    rows = np.load(folder / "in.npz")
+    out = []
+    for i in range(count):
+        feed = []
+        for k in sorted(rows.files, key=lambda k: int(k[2:])):
+            x = rows[k][0]
+            feed.append(x * (1 - i / 8) if x.dtype == np.float32 and x.size > 1000 else np.roll(x, i, -1))
+        out.append([f.astype(rows[k].dtype) for f, k in zip(feed, rows.files)])
+    return out
+
+
+def make_int8(folder):
+    """model.int8.onnx of the folder, made once."""
+    from onnxruntime import quantization as q
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    path = folder / "model.int8.onnx"
+    if path.exists():
+        return path
+    if not (folder / "model.onnx").exists():
+        models.export_onnx(folder.name, *MODELS[folder.name], folder)
+
+    class Reader(q.CalibrationDataReader):
+        def __init__(self, names):
+            self.feeds = iter([dict(zip(names, s)) for s in samples(folder)])
+
+        def get_next(self):
+            return next(self.feeds, None)
+
+    names = [x.name for x in onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"]).get_inputs()]
+    prepared = folder / "prepared.onnx"
+    quant_pre_process(str(folder / "model.onnx"), str(prepared), skip_symbolic_shape=True)
+    q.quantize_static(str(prepared), str(path), Reader(names), quant_format=q.QuantFormat.QDQ, per_channel=True,
+                      activation_type=q.QuantType.QUInt8, weight_type=q.QuantType.QInt8)
+    return path
+
+
+def make_pte(folder, precision):
+    path, calib = folder / f"{precision}.pte", folder / "calib.npz"
+    if not calib.exists():
+        rows = samples(folder)
+        np.savez(calib, **{f"in{i}": np.stack([r[i] for r in rows]) for i in range(len(rows[0]))})
+    if not path.exists() or path.stat().st_mtime < models.SIXFOLD.stat().st_mtime:
+        command = [models.SIXFOLD, "compile", folder / "model.pt2", "-o", path, "--backend", "htp", "--engine", "emulator",
+                   "--precision", precision, "--calib", calib, "--json"]
+        done = subprocess.run([str(w) for w in command], capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"sixfold compile {folder.name}: {done.stderr.strip()}")
+        if json.loads(done.stdout)["delegates"] != 1:
+            raise SystemExit(f"{folder.name} at {precision} is not one part on the NPU; not timed")
+    return path
+
+
+def run_sixfold(path, folder, threads, iterations, kernels):
+    env = dict(os.environ, **({"SIXFOLD_QUANT_KERNELS": kernels} if kernels else {}))
+    command = [models.SIXFOLD, "run", path, "--engine", "emulator", "--npz", folder / "in.npz", "--threads", threads,
+               "--warmup", 2, "--iterations", iterations, "--json"]
+    done = subprocess.run([str(w) for w in command], capture_output=True, text=True, env=env)
+    if done.returncode:
+        raise SystemExit(f"sixfold on {path}: {done.stderr.strip()}")
+    return json.loads(done.stdout)["p50_ms"]
+
+
+def run_onnxruntime(session, folder, iterations):
+    rows = np.load(folder / "in.npz")
+    feed = {x.name: rows[f"in{i}"][0] for i, x in enumerate(session.get_inputs())}
+    times = []
+    for i in range(iterations + 2):
+        start = time.perf_counter()
+        session.run(None, feed)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[2:]) * 1e3
+
+
+def bench(name, args):
+    module, inputs = MODELS[name]
+    folder = models.make(name, module, inputs, onnx=name in models.MODELS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        int8 = make_int8(folder)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = args.threads, 1
+    session = onnxruntime.InferenceSession(int8, options, providers=["CPUExecutionProvider"])
+    paths = {p: make_pte(folder, p) for p in ("8a8w", "16a8w")}
+    variants = {"8a8w": ("8a8w", None), "8a8w avx2": ("8a8w", "avx2"), "16a8w": ("16a8w", None)}
+    first = run_onnxruntime(session, folder, 1)
+    iterations = max(3, min(100, int(500 / max(first, 0.1))))
+    times = {"onnxruntime": [], **{v: [] for v in variants}}
+    for _ in range(args.rounds):
+        times["onnxruntime"].append(run_onnxruntime(session, folder, iterations))
+        for v, (precision, kernels) in variants.items():
+            times[v].append(run_sixfold(paths[precision], folder, args.threads, iterations, kernels))
+    return {k: models.summary(t) for k, t in times.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--json", type=pathlib.Path)
+    args = parser.parse_args()
+    print(f"{models.cpu_name()}, {args.threads} threads, ms; onnxruntime {onnxruntime.__version__}\n")
+    print("| model | onnxruntime int8 | 8a8w | ratio | 8a8w avx2 | ratio | 16a8w | to 8a8w |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
+    results = {}
+    for name in MODELS:
+        if not re.search(args.only, name):
+            continue
+        row = results[name] = bench(name, args)
+        cell = {k: f"{v['ms']:.1f} ± {v['spread_ms'] / 2:.1f}" for k, v in row.items()}
+        ratio = lambda a, b: f"{row[a]['ms'] / row[b]['ms']:.2f}"
+        print(f"| {name} | {cell['onnxruntime']} | {cell['8a8w']} | {ratio('8a8w', 'onnxruntime')} | {cell['8a8w avx2']} | "
+              f"{ratio('8a8w avx2', 'onnxruntime')} | {cell['16a8w']} | {ratio('16a8w', '8a8w')} |", flush=True)
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
