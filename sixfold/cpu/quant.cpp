@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "hwy/targets.h"
 #include "sixfold/cpu/quant_kernels.h"
 
 namespace sixfold::cpu {
@@ -93,7 +94,13 @@ const QuantKernels& quant_kernels() {
     const auto all = available();
     if (const char* name = std::getenv("SIXFOLD_QUANT_KERNELS"))
       for (const QuantKernels* k : all)
-        if (std::strcmp(k->name, name) == 0) return k;
+        if (std::strcmp(k->name, name) == 0) {
+#if defined(__x86_64__)
+          // Highway's lower numbers are for better CPUs.
+          if (k != all.back()) hwy::DisableTargets((HWY_AVX2 - 1) | (k == all.front() ? HWY_AVX2 : 0));
+#endif
+          return k;
+        }
     return all.back();
   }();
   return *chosen;

@@ -4,9 +4,18 @@
 
 #include <span>
 
+#include "sixfold/cpu/fixed_rows.h"
 #include "sixfold/emulator/numbers.h"
 
 namespace sixfold::emulator {
+
+inline bool is_narrow_fixed(DataType t) { return qnn::is_fixed(t) && qnn::size_of(t) <= 2; }
+// Fixed point of 8 or 16 bits alone.
+inline cpu::Stored stored_as(DataType t) {
+  const bool is_signed = limits_of(t).min < 0;
+  if (qnn::size_of(t) == 1) return is_signed ? cpu::Stored::s8 : cpu::Stored::u8;
+  return is_signed ? cpu::Stored::s16 : cpu::Stored::u16;
+}
 
 // What elements of a tensor mean: real = (q + offset) * scale. Plain integers and floats have scale 1.
 struct Codec {
@@ -21,6 +30,11 @@ struct Codec {
     c.scale = static_cast<double>(t.encoding().scale);
     c.offset = t.encoding().offset;
     return c;
+  }
+
+  cpu::RealCode rows() const {  // of fixed point of 8 or 16 bits
+    return {scale, static_cast<int32_t>(offset), static_cast<int32_t>(limits.min),
+            static_cast<int32_t>(limits.max)};
   }
 
   template <typename T>

@@ -201,6 +201,39 @@ Status Graph::prepare_all(bool loading) {
   return {};
 }
 
+// Leaves out steps that need not run: clamps, when the op that makes their input cuts its results itself, and
+// copies, whose result is the input's bytes.
+void Graph::fuse() {
+  left_out_.assign(ops_.size(), false);
+  place_of_.resize(tensors_.size());
+  std::vector<uint32_t> maker(tensors_.size(), kNone), readers(tensors_.size(), 0);
+  for (uint32_t t = 0; t < tensors_.size(); ++t) place_of_[t] = t;
+  for (uint32_t i = 0; i < ops_.size(); ++i) {
+    for (const uint32_t t : ops_[i].in)
+      if (t != kNone) ++readers[t];
+    for (const uint32_t t : ops_[i].out)
+      if (t != kNone) maker[t] = i;
+  }
+  for (const uint32_t i : order_) {
+    const Step& step = steps_[i];
+    if (ops_[i].in.empty() || ops_[i].out.size() != 1 || ops_[i].in[0] == kNone) continue;
+    const uint32_t from = ops_[i].in[0], to = ops_[i].out[0];
+    if (step.copies && tensors_[to].kind == TensorKind::native) {
+      place_of_[to] = place_of_[from];
+      left_out_[i] = true;
+    }
+    // The maker writes where the clamp would have; nobody else sees what was not cut.
+    if (step.clamps && tensors_[from].kind == TensorKind::native && readers[from] == 1 &&
+        maker[from] != kNone && place_of_[from] == from && ops_[maker[from]].out.size() == 1) {
+      const Step& makes = steps_[maker[from]];
+      if (!makes.absorb) continue;
+      makes.absorb(const_cast<void*>(makes.state), step.clamp);
+      place_of_[from] = to;
+      left_out_[i] = true;
+    }
+  }
+}
+
 // Inputs that are floats are copied as halves, except those that only change their type: Cast and Quantize
 // see all bits. Other inputs and all outputs are used where the client has them, so they need a place only
 // when theirs is not aligned: then room is taken for one execution.
@@ -214,8 +247,10 @@ void Graph::plan() {
   for (uint32_t step = 0; step < order_.size(); ++step) {
     const OpDef& op = ops_[order_[step]];
     for (const auto* list : {&op.in, &op.out})
-      for (const uint32_t t : *list) {
-        if (t == kNone || (tensors_[t].kind != TensorKind::native && !is_staged(t))) continue;
+      for (const uint32_t tensor : *list) {
+        if (tensor == kNone) continue;
+        const uint32_t t = place_of_[tensor];
+        if (tensors_[t].kind != TensorKind::native && !is_staged(t)) continue;
         Block& block = blocks[t];
         if (!placed[t]) block.first = is_staged(t) ? 0 : static_cast<int>(step);
         placed[t] = true;
@@ -246,6 +281,7 @@ Status Graph::finalize() {
   given_.clear();
   for (uint32_t t = 0; t < tensors_.size(); ++t)
     if (stored_[t] == kNone) tensors_[t].data = nullptr;
+  fuse();
   plan();
   finalized_ = true;
   return {};
@@ -265,6 +301,7 @@ Status Graph::restore(std::vector<TensorDef> tensors, std::vector<OpDef> ops, st
   for (OpDef& op : ops) SF_TRY(add_op(std::move(op)));
   SF_TRY(connect());
   SF_TRY(prepare_all(/*loading=*/true));
+  fuse();
   plan();
   finalized_ = true;
   return {};
@@ -302,10 +339,11 @@ Status Graph::execute(std::span<const Binding> bindings, cpu::Pool& pool, std::s
     }
   std::byte* const scratch = w->memory.data() + scratch_at_;
   for (size_t s = 0; s < order_.size(); ++s) {
+    if (left_out_[order_[s]]) continue;
     const OpDef& op = ops_[order_[s]];
     size_t n = 0;
     for (const auto* list : {&op.in, &op.out})
-      for (const uint32_t t : *list) w->operands[n++] = t == kNone ? nullptr : w->at[t];
+      for (const uint32_t t : *list) w->operands[n++] = t == kNone ? nullptr : w->at[place_of_[t]];
     const Run run{{w->operands.data(), op.in.size()},
                   {w->operands.data() + op.in.size(), op.out.size()},
                   scratch,

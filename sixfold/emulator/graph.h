@@ -77,6 +77,7 @@ class Graph {
   OpView view(const OpDef& op, std::vector<const TensorDef*>& operands) const;
   Status connect();  // inputs_, outputs_, order_
   Status prepare_all(bool loading);
+  void fuse();
   void plan();
   Result<std::unique_ptr<Workspace>> workspace() const;
   bool is_staged(uint32_t tensor) const;
@@ -95,7 +96,9 @@ class Graph {
   std::vector<bool> computed_;  // by tensor: an op reads it that does more than change its type
   std::vector<Step> steps_;     // by op
   std::vector<Owned> states_;
-  std::vector<uint64_t> offsets_;  // in the arena, by tensor; kNoPlace: not there
+  std::vector<bool> left_out_;      // by op: others do its work
+  std::vector<uint32_t> place_of_;  // by tensor: the one whose bytes are its own as well
+  std::vector<uint64_t> offsets_;   // in the arena, by tensor; kNoPlace: not there
   uint64_t arena_bytes_ = 0, scratch_bytes_ = 0, scratch_at_ = 0;
   size_t most_operands_ = 0;
 

@@ -41,11 +41,21 @@ struct Run {
   }
 };
 
-// Several executions may run one step at the same time: the state is constant.
+// Stored numbers are cut to these.
+struct Clamp {
+  int32_t min = 0, max = 0;
+};
+
+// Several executions may run one step at the same time: the state is constant once the graph is finalized.
 struct Step {
   void (*run)(const void* state, const Run& run) = nullptr;
   const void* state = nullptr;
   uint64_t macs = 0;  // for profiles
+  // What lets the graph leave steps out.
+  void (*absorb)(void* state, Clamp clamp) = nullptr;  // its results are cut as well; null: it cannot
+  bool clamps = false;                                 // it does no more than `clamp` to in(0)
+  Clamp clamp;
+  bool copies = false;  // it does no more than copy in(0)'s bytes
 };
 
 // The room where an op is prepared.
@@ -87,11 +97,15 @@ class Prepare {
     own(kept, [](void* p) { delete static_cast<State*>(p); });
     return kept;
   }
-  // A step from a state with `void run(const Run&) const`.
+  // A step from a state with `void run(const Run&) const`; one with `void absorb(Clamp)` takes clamps of its
+  // results.
   template <typename State>
   Step step(State state, uint64_t macs = 0) {
-    return {[](const void* s, const Run& run) { static_cast<const State*>(s)->run(run); },
-            keep(std::move(state)), macs};
+    Step out{[](const void* s, const Run& run) { static_cast<const State*>(s)->run(run); },
+             keep(std::move(state)), macs};
+    if constexpr (requires(State & s) { s.absorb(Clamp{}); })
+      out.absorb = [](void* s, Clamp clamp) { static_cast<State*>(s)->absorb(clamp); };
+    return out;
   }
 
   static constexpr size_t kMostOperands = 4096;

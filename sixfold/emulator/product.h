@@ -2,6 +2,7 @@
 // packed at finalize, run by cpu/quant_conv.h.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -45,6 +46,11 @@ inline double growth(int64_t largest) {
   return largest <= 127 ? 1 : std::floor(static_cast<double>(largest) / 127 * 2048 + 0.5) / 2048;
 }
 
+inline void cut(cpu::QuantOutput& out, Clamp clamp) {
+  out.min = std::max(out.min, clamp.min);
+  out.max = std::min(out.max, clamp.max);
+}
+
 // One window with its weights, ready to run.
 struct FixedProduct {
   cpu::QuantWindow window;
@@ -55,6 +61,7 @@ struct FixedProduct {
   int64_t offset = 0;      // bytes from the output's begin
 
   void run(const std::byte* x, std::byte* y, std::byte* scratch, cpu::Pool& pool) const;
+  void absorb(Clamp clamp) { cut(output, clamp); }
 };
 
 // The tensors of an op; bias may be absent.

@@ -1,7 +1,10 @@
 // Elementwise ops of two operands on the emulator.
 //
-// Fixed point: both operands are brought to steps of the output by integer multipliers of one shift, and the
-// sum is rounded once, halves up. A product is scaled once. Floats: computed in float, rounded to half.
+// Fixed point: both operands are brought to steps of the output by multipliers of one exponent and 15 bits,
+// and the sum is rounded once, halves up. A product is scaled once. Floats: computed in float, rounded to
+// half.
+#include "sixfold/cpu/fixed_rows.h"
+#include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
 #include "sixfold/emulator/layout.h"
 #include "sixfold/emulator/numbers.h"
@@ -26,55 +29,48 @@ Binary binary_of(std::string_view type) {
   return Binary::add;
 }
 
-// Two ratios as integers of one shift.
-struct Scales {
-  int64_t a = 0, b = 0;
-  int shift = 1;
-  static Scales of(double ratio_a, double ratio_b) {
-    int exponent = 0;
-    std::frexp(std::max(ratio_a, ratio_b), &exponent);
-    const int shift = std::clamp(30 - exponent, 1, 46);
-    const double unit = std::ldexp(1.0, shift);
-    return {std::llround(ratio_a * unit), std::llround(ratio_b * unit), shift};
-  }
-};
+// The op with multipliers of one exponent and 15 bits.
+cpu::FixedPair fixed_pair(Binary op, const TensorDef& a, const TensorDef& b, const TensorDef& y) {
+  const double sa = a.encoding().scale, sb = b.encoding().scale, sy = y.encoding().scale;
+  cpu::FixedPair p;
+  p.op = op == Binary::multiply  ? cpu::PairOp::multiply
+         : op == Binary::maximum ? cpu::PairOp::maximum
+         : op == Binary::minimum ? cpu::PairOp::minimum
+                                 : cpu::PairOp::add;
+  const double first = op == Binary::multiply ? sa * sb / sy : sa / sy;
+  const double second = op == Binary::multiply ? 0 : op == Binary::subtract ? -sb / sy : sb / sy;
+  int exponent = 0;
+  std::frexp(std::max(first, std::abs(second)), &exponent);
+  const bool narrow = qnn::size_of(y.dtype) == 1;
+  p.shift = std::clamp(15 - exponent, 1, narrow ? 31 : 46);
+  const auto scale = [&p](double ratio) {
+    return static_cast<int32_t>(std::clamp(std::floor(std::ldexp(ratio, p.shift) + 0.5), -32768.0, 32768.0));
+  };
+  p.scale_a = scale(first);
+  p.scale_b = scale(second);
+  p.stored = stored_as(y.dtype);
+  p.offset_a = a.encoding().offset;
+  p.offset_b = b.encoding().offset;
+  p.zero = -y.encoding().offset;
+  const Limits limits = limits_of(y.dtype);
+  p.min = static_cast<int32_t>(limits.min);
+  p.max = static_cast<int32_t>(limits.max);
+  return p;
+}
 
 struct Fixed {
   cpu::BroadcastLoop<3> loop;
-  Binary op;
-  DataType dtype;
-  int64_t offset_a, offset_b, offset_out;
-  Scales scales;
-  Limits limits;
+  cpu::FixedPair pair;
+  int64_t size;
 
-  int64_t compute(int64_t a, int64_t b) const {
-    a += offset_a;
-    b += offset_b;
-    const int64_t half = int64_t{1} << (scales.shift - 1);
-    switch (op) {
-      case Binary::add:
-        return (a * scales.a + b * scales.b + half) >> scales.shift;
-      case Binary::subtract:
-        return (a * scales.a - b * scales.b + half) >> scales.shift;
-      case Binary::multiply:
-        return static_cast<int64_t>((static_cast<__int128>(a * b) * scales.a + half) >> scales.shift);
-      case Binary::maximum:
-        return (std::max(a * scales.a, b * scales.b) + half) >> scales.shift;
-      case Binary::minimum:
-        return (std::min(a * scales.a, b * scales.b) + half) >> scales.shift;
-    }
-    return 0;
-  }
-  template <typename T>
-  void run_as(const Run& run) const {
-    for_pairs(loop, run.pool, cpu::kElementwiseGrain, run.out<T>(), run.in<T>(0), run.in<T>(1),
-              [&](T a, T b) {
-                return static_cast<T>(std::clamp(compute(a, b) - offset_out, limits.min, limits.max));
-              });
+  void absorb(Clamp clamp) {
+    pair.min = std::max(pair.min, clamp.min);
+    pair.max = std::min(pair.max, clamp.max);
   }
   void run(const Run& run) const {
-    with_type(dtype, [&](auto t) {
-      if constexpr (std::is_integral_v<decltype(t)>) run_as<decltype(t)>(run);
+    loop.run(run.pool, cpu::kElementwiseGrain, [&](const auto& at, size_t n) {
+      cpu::fixed_pair(pair, run.ins[0] + at[1] * size, loop.stride(1), run.ins[1] + at[2] * size,
+                      loop.stride(2), run.outs[0] + at[0] * size, static_cast<int64_t>(n));
     });
   }
 };
@@ -130,13 +126,8 @@ Result<Step> prepare_binary(const OpView& op, Prepare& prepare) {
   const cpu::TensorDesc da = describe(a), db = describe(b), dy = describe(y);
   const cpu::BroadcastLoop<3> loop({&dy, &da, &db});
   const Binary binary = binary_of(op.type);
-  if (!qnn::is_fixed(y.dtype)) return prepare.step(Plain{loop, binary, y.dtype});
-  const ScaleOffset ea = a.encoding(), eb = b.encoding(), ey = y.encoding();
-  const double sa = ea.scale, sb = eb.scale, sy = ey.scale;
-  const Scales scales =
-      binary == Binary::multiply ? Scales::of(sa * sb / sy, 0) : Scales::of(sa / sy, sb / sy);
-  return prepare.step(
-      Fixed{loop, binary, y.dtype, ea.offset, eb.offset, ey.offset, scales, limits_of(y.dtype)});
+  if (!is_narrow_fixed(y.dtype)) return prepare.step(Plain{loop, binary, y.dtype});
+  return prepare.step(Fixed{loop, fixed_pair(binary, a, b, y), static_cast<int64_t>(qnn::size_of(y.dtype))});
 }
 
 }  // namespace sixfold::emulator

@@ -11,6 +11,9 @@ struct Fixed {
   void run(const Run& run) const {
     for (const FixedProduct& p : phases) p.run(run.ins[0], run.outs[0], run.scratch, run.pool);
   }
+  void absorb(Clamp clamp) {
+    for (FixedProduct& p : phases) p.absorb(clamp);
+  }
 };
 
 // Strided filters for each channel are computed by the vector unit, all else by the matrix unit.
@@ -61,6 +64,7 @@ Result<Step> prepare_conv2d(const OpView& op, Prepare& prepare) {
     return unsupported("the emulator has no ", op.type, " whose weights are computed");
   if (op.in(2).is_present() && !op.in(2).is_constant())
     return unsupported("the emulator has no ", op.type, " whose bias is computed");
+  if (!op.in(0).is_float() && qnn::size_of(op.in(1).dtype) == 2) return prepare_wide_conv(op, s, prepare);
   return op.in(0).is_float() ? prepare_float_conv(op, s, prepare) : prepare_fixed(op, s, prepare);
 }
 

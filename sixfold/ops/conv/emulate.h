@@ -34,5 +34,7 @@ struct ConvPhase {
 std::vector<ConvPhase> phases_of(const ConvShape& shape);
 
 Result<Step> prepare_float_conv(const OpView& op, const ConvShape& shape, Prepare& prepare);
+// By 16-bit weights.
+Result<Step> prepare_wide_conv(const OpView& op, const ConvShape& shape, Prepare& prepare);
 
 }  // namespace sixfold::emulator

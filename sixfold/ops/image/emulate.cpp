@@ -125,6 +125,13 @@ struct Resize {
   Codec x, y;
   double ratio;  // steps of the output for a step of the input
 
+  // The stored numbers, whatever the encodings: the device moves them as they are.
+  template <typename T>
+  void nearest(const T* image, T* out, int64_t r) const {
+    const T* row = image + rows.at[static_cast<size_t>(r)] * in_width * channels;
+    for (int64_t c = 0; c < width; ++c)
+      std::copy_n(row + columns.at[static_cast<size_t>(c)] * channels, channels, out + c * channels);
+  }
   template <typename T>
   void pixel(const T* image, T* out, int64_t r, int64_t c) const {
     const auto nr = static_cast<size_t>(rows.count), nc = static_cast<size_t>(columns.count);
@@ -164,6 +171,10 @@ struct Resize {
                           [&](int64_t begin, int64_t end) {
                             for (int64_t line = begin; line < end; ++line) {
                               const T* image = run.in<T>(0) + line / height * in_height * in_width * channels;
+                              if (rows.count == 1 && columns.count == 1) {
+                                nearest(image, run.out<T>() + line * width * channels, line % height);
+                                continue;
+                              }
                               for (int64_t c = 0; c < width; ++c)
                                 pixel(image, run.out<T>() + (line * width + c) * channels, line % height, c);
                             }

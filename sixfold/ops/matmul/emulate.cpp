@@ -9,6 +9,7 @@ namespace {
 struct Fixed {
   FixedProduct product;
   void run(const Run& run) const { product.run(run.ins[0], run.outs[0], run.scratch, run.pool); }
+  void absorb(Clamp clamp) { product.absorb(clamp); }
 };
 
 bool is_one_matrix(const TensorDef& w) {

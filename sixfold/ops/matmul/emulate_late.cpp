@@ -5,18 +5,22 @@
 // with a signed low byte, so what is above 32639 is cut; sums are then cut to 65536 rather than 256.
 #include <cstring>
 
-#include "sixfold/emulator/numbers.h"
+#include "sixfold/cpu/broadcast.h"
+#include "sixfold/cpu/quant_matrix.h"
+#include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/product.h"
 #include "sixfold/ops/matmul/emulate.h"
 
 namespace sixfold::emulator {
 namespace {
 
-constexpr int64_t kBlock = cpu::kQuantBlock, kGroup = cpu::kQuantGroup;
+constexpr int64_t kBlock = cpu::kQuantBlock;
 
 struct Late {
   MatrixShape shape;
   DataType x_type, w_type;
+  cpu::Stored w_stored = cpu::Stored::u8;
+  bool wide_weights = false;
   int64_t offset_w = 0;
   double factor = 1;
   cpu::QuantInput input;
@@ -26,7 +30,6 @@ struct Late {
   // Offsets of scratch, in bytes.
   size_t low_weights = 0, planes = 0, sums = 0, window_scratch = 0;
 
-  bool wide_weights() const { return qnn::size_of(w_type) == 2; }
   cpu::QuantWindow window() const {
     cpu::QuantWindow w;
     w.in_width = w.out_width = shape.rows;
@@ -35,58 +38,31 @@ struct Late {
     return w;
   }
 
-  static void put_byte(cpu::QuantChannels& channels, int64_t c, int8_t* to, int64_t value) {
-    *to = static_cast<int8_t>(value);
-    channels.sum[c] += static_cast<int32_t>(value);
-    if (value == -128) channels.flags[cpu::kHasLowest] = 1;
-  }
+  void absorb(Clamp clamp) { cut(output, clamp); }
 
   // One block of columns into the packed high (or only) and low bytes.
-  template <typename T>
-  void pack_block(const T* w, int64_t block, const cpu::QuantLayout& l, std::byte* high,
+  void pack_block(const std::byte* w, int64_t block, const cpu::QuantLayout& l, std::byte* high,
                   std::byte* low) const {
     const int64_t first = block * kBlock, count = std::min(kBlock, shape.columns - first);
-    auto* to_high = reinterpret_cast<int8_t*>(high) + block * l.block_bytes;
-    auto* to_low = reinterpret_cast<int8_t*>(low) + block * l.block_bytes;
-    std::memset(to_high, 0, static_cast<size_t>(l.block_bytes));
-    if (wide_weights()) std::memset(to_low, 0, static_cast<size_t>(l.block_bytes));
     auto& channels = reinterpret_cast<cpu::QuantChannels*>(high + l.weight_bytes)[block];
-    auto& low_channels = reinterpret_cast<cpu::QuantChannels*>(low + l.weight_bytes)[block];
     channels = {};
-    if (wide_weights()) low_channels = {};
-    const int64_t limit = wide_weights() ? 32639 : 127;
-    for (int64_t c = 0; c < count; ++c) {
-      const int64_t column = first + c;
-      const int64_t step = shape.transposed_w ? 1 : shape.columns;
-      const T* from = w + (shape.transposed_w ? column * shape.inner : column);
-      // Bytes: the lowest fits as it is. 16-bit numbers are cut.
-      int64_t largest = limit;
-      for (int64_t k = 0; !wide_weights() && k < shape.inner; ++k) {
-        const int64_t v = static_cast<int64_t>(from[k * step]) + offset_w;
-        if (v > limit || v < -128) largest = std::max(largest, std::abs(v));
-      }
-      int64_t sum = 0;
-      for (int64_t k = 0; k < shape.inner; ++k) {
-        int64_t v = static_cast<int64_t>(from[k * step]) + offset_w;
-        if (wide_weights())
-          v = std::clamp<int64_t>(v, -32768, limit);
-        else if (largest != limit)
-          v = static_cast<int64_t>(
-              std::floor(static_cast<double>(v * limit) / static_cast<double>(largest) + 0.5));
-        sum += v;
-        const int64_t at = (k / kGroup * kBlock + c) * kGroup + k % kGroup;
-        const int64_t top = wide_weights() ? (v + 128) >> 8 : v;
-        put_byte(channels, c, to_high + at, top);
-        if (wide_weights()) put_byte(low_channels, c, to_low + at, v - 256 * top);
-      }
-      finish_channel(channels, c, column, sum, wide_weights() ? 1 : growth(largest));
-    }
+    cpu::QuantChannels unused = {};
+    auto& low_channels =
+        wide_weights ? reinterpret_cast<cpu::QuantChannels*>(low + l.weight_bytes)[block] : unused;
+    low_channels = {};
+    const cpu::QuantMatrix matrix{w,           w_stored,      static_cast<int32_t>(offset_w),
+                                  shape.inner, shape.columns, shape.transposed_w};
+    const cpu::PackedColumns columns =
+        pack_matrix_block(matrix, block, reinterpret_cast<int8_t*>(high) + block * l.block_bytes,
+                          reinterpret_cast<int8_t*>(low) + block * l.block_bytes, channels, low_channels);
+    for (int64_t c = 0; c < count; ++c)
+      finish_channel(channels, c, first + c, columns.sum[c], wide_weights ? 1 : growth(columns.largest[c]));
   }
 
   void finish_channel(cpu::QuantChannels& channels, int64_t c, int64_t column, int64_t sum,
                       double grow) const {
     const auto b = static_cast<int64_t>(bias ? static_cast<double>(bias[column]) / grow : 0);
-    if (!wide_weights()) {
+    if (!wide_weights) {
       channels.bias[c] = cpu::fold_bias(output.rounding, b, input.zero_point, sum);
       cpu::set_factor(channels, c, output.rounding, factor * grow);
       return;
@@ -99,12 +75,10 @@ struct Late {
 
   void pack(const std::byte* w, std::byte* high, std::byte* low, cpu::Pool& pool) const {
     const cpu::QuantLayout l = quant_layout(window());
-    pool.for_each(static_cast<size_t>(l.blocks), [&](size_t block) {
-      with_type(w_type, [&](auto t) {
-        using T = decltype(t);
-        if constexpr (std::is_integral_v<T>)
-          pack_block(reinterpret_cast<const T*>(w), static_cast<int64_t>(block), l, high, low);
-      });
+    // Tasks of some 4,096 numbers.
+    const int64_t grain = std::max<int64_t>(1, 4096 / (kBlock * shape.inner));
+    pool.for_ranges(l.blocks, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t block = begin; block < end; ++block) pack_block(w, block, l, high, low);
     });
   }
 
@@ -125,14 +99,13 @@ struct Late {
     // Bytes of x apart, low ones first.
     const int64_t n = shape.rows * shape.inner, results = shape.rows * shape.columns;
     auto* bytes = reinterpret_cast<uint8_t*>(run.scratch + planes) + (shape.transposed_x ? n * 2 : 0);
-    if (input.wide)
-      for (int64_t i = 0; i < n; ++i) {
-        const uint16_t v = reinterpret_cast<const uint16_t*>(x)[i] ^ (input.flip ? 0x8000 : 0);
-        bytes[i] = static_cast<uint8_t>(v), bytes[n + i] = static_cast<uint8_t>(v >> 8);
-      }
-    else
-      for (int64_t i = 0; i < n; ++i)
-        bytes[i] = reinterpret_cast<const uint8_t*>(x)[i] ^ (input.flip ? 0x80 : 0);
+    run.pool.for_ranges(n, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      if (input.wide)
+        return cpu::split_bytes(reinterpret_cast<const uint16_t*>(x) + begin, end - begin, input.flip,
+                                bytes + begin, bytes + n + begin);
+      const uint8_t flip = input.flip ? 0x80 : 0;
+      for (int64_t i = begin; i < end; ++i) bytes[i] = reinterpret_cast<const uint8_t*>(x)[i] ^ flip;
+    });
     auto* s = reinterpret_cast<int32_t*>(run.scratch + sums);
     cpu::QuantOutput none;
     none.rounding = cpu::Rounding::none;
@@ -148,26 +121,15 @@ struct Late {
     if (input.wide) product(1, high, 2), product(1, low, 3);
     const cpu::QuantLayout l = quant_layout(window());
     const auto* channels = reinterpret_cast<const cpu::QuantChannels*>(high + l.weight_bytes);
-    run.pool.for_ranges(
-        shape.rows, std::max<int64_t>(1, 8192 / shape.columns), [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin * shape.columns; i < end * shape.columns; ++i) {
-            const int64_t column = i % shape.columns;
-            const cpu::QuantChannels& c = channels[column / kBlock];
-            const int32_t shared = c.bias[column % kBlock];
-            int64_t sum = s[i] - int64_t{shared};  // low bytes of x times high bytes of w
-            if (input.wide) {
-              const int64_t b = s[3 * results + i] + (int64_t{s[results + i]} >> 8);
-              sum = s[2 * results + i] - int64_t{shared} + ((sum + b) >> 8);
-            } else {
-              sum += s[results + i] >> 8;
-            }
-            const int32_t q = requantize(static_cast<int32_t>(sum + shared), c, column % kBlock, output);
-            if (output.wide)
-              reinterpret_cast<uint16_t*>(y)[i] = static_cast<uint16_t>(q);
-            else
-              reinterpret_cast<uint8_t*>(y)[i] = static_cast<uint8_t>(q);
-          }
-        });
+    run.pool.for_ranges(shape.rows, std::max<int64_t>(1, 8192 / shape.columns),
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t r = begin; r < end; ++r) {
+                            const int32_t* row = s + r * shape.columns;
+                            finish_pairs(row, row + results, input.wide ? row + 2 * results : nullptr,
+                                         row + 3 * results, shape.columns, channels, output,
+                                         y + r * shape.columns * static_cast<int64_t>(element));
+                          }
+                        });
   }
 
   void run(const Run& run) const {
@@ -182,7 +144,7 @@ struct Late {
       packed = batch.w;
       const std::byte* x = straight(run.ins[0] + batch.x * x_bytes, run.scratch + planes);
       std::byte* y = run.outs[0] + static_cast<int64_t>(b) * row * shape.rows;
-      if (wide_weights()) {
+      if (wide_weights) {
         run_wide(x, y, high, low, run);
         continue;
       }
@@ -204,6 +166,12 @@ Result<Step> prepare_packed_late(const OpView& op, const MatrixShape& s, Prepare
   Late state;
   state.shape = s;
   state.x_type = x.dtype, state.w_type = w.dtype;
+  state.w_stored = stored_as(w.dtype);
+  state.wide_weights = qnn::size_of(w.dtype) == 2;
+  // Sums of three products of bytes are added in 32 bits.
+  constexpr int64_t kMostInner = 16384;
+  if (state.wide_weights && s.inner > kMostInner)
+    return unsupported("the emulator has no products of 16-bit rows of ", s.inner, ", at most ", kMostInner);
   state.offset_w = w.encoding().offset;
   state.factor = static_cast<double>(x.encoding().scale) * static_cast<double>(w.encoding().scale) /
                  static_cast<double>(y.encoding().scale);
@@ -211,7 +179,7 @@ Result<Step> prepare_packed_late(const OpView& op, const MatrixShape& s, Prepare
   if (!cpu::set_factor(one, 0, cpu::Rounding::matrix16, state.factor * 256))
     return unsupported("in[0]'s scale times in[1]'s is ", state.factor, " of out[0]'s");
   state.input = quant_input(x);
-  state.output = quant_output(y, state.wide_weights() ? cpu::Rounding::matrix16 : matrix_rounding(x));
+  state.output = quant_output(y, state.wide_weights ? cpu::Rounding::matrix16 : matrix_rounding(x));
   state.output.lefts = true;
   state.element = qnn::size_of(y.dtype);
   if (b.is_present()) {
@@ -228,10 +196,9 @@ Result<Step> prepare_packed_late(const OpView& op, const MatrixShape& s, Prepare
   const auto packed = up(quant_layout(state.window()).bytes);
   const int64_t numbers = s.rows * s.inner;
   state.low_weights = packed;
-  state.planes = packed * (state.wide_weights() ? 2 : 1);
-  state.sums =
-      state.planes + up((s.transposed_x ? numbers * 2 : 0) + (state.wide_weights() ? numbers * 2 : 0));
-  state.window_scratch = state.sums + (state.wide_weights() ? up(s.rows * s.columns * 16) : 0);
+  state.planes = packed * (state.wide_weights ? 2 : 1);
+  state.sums = state.planes + up((s.transposed_x ? numbers * 2 : 0) + (state.wide_weights ? numbers * 2 : 0));
+  state.window_scratch = state.sums + (state.wide_weights ? up(s.rows * s.columns * 16) : 0);
   const int64_t beside =
       std::max(quant_scratch(state.window(), state.input), quant_scratch(state.window(), {}));
   prepare.need_scratch(state.window_scratch + up(beside));

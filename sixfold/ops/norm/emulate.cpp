@@ -1,55 +1,46 @@
 // Softmax on the emulator. It is defined over reals, so fixed point is computed through a table of exponents
 // of the distance from the largest: e[d] = exp(-beta * scale * d), as integers of 30 bits; sums and the
 // quotient are integers.
+#include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
 #include "sixfold/emulator/layout.h"
-#include "sixfold/emulator/numbers.h"
 
 namespace sixfold::emulator {
 namespace {
 
 struct FixedSoftmax {
   AroundAxis around;
-  DataType in_type, out_type;
-  const uint32_t* exponents;  // by distance; 0 beyond the last
-  size_t exponent_count;
-  double scale_out;  // 1 in steps of the output
-  int64_t offset_out;
-  Limits limits;
+  cpu::SoftmaxRow row;
+  int64_t size_in, size_out;
 
-  template <typename T, typename U>
-  void row(const T* x, U* y) const {
-    T largest = x[0];
-    for (int64_t i = 1; i < around.extent; ++i) largest = std::max(largest, x[i * around.after]);
-    const auto exponent = [&](int64_t i) -> uint64_t {
-      const auto d = static_cast<size_t>(int64_t{largest} - int64_t{x[i * around.after]});
-      return d < exponent_count ? exponents[d] : 0;
-    };
-    uint64_t sum = 0;
-    for (int64_t i = 0; i < around.extent; ++i) sum += exponent(i);
-    for (int64_t i = 0; i < around.extent; ++i) {
-      const double p = static_cast<double>(exponent(i)) / static_cast<double>(sum);
-      const double q = std::floor(p * scale_out + 0.5) - static_cast<double>(offset_out);
-      y[i * around.after] = static_cast<U>(std::clamp(static_cast<int64_t>(q), limits.min, limits.max));
-    }
+  // Rows that lie apart are brought together.
+  template <typename T>
+  static void copy(const std::byte* from, int64_t from_step, std::byte* to, int64_t to_step, int64_t n) {
+    for (int64_t i = 0; i < n; ++i)
+      reinterpret_cast<T*>(to)[i * to_step] = reinterpret_cast<const T*>(from)[i * from_step];
   }
-  template <typename T, typename U>
-  void run_as(const Run& run) const {
-    const int64_t grain = std::max<int64_t>(1, 4096 / around.extent);
-    run.pool.for_ranges(around.before * around.after, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        const int64_t at = r / around.after * around.extent * around.after + r % around.after;
-        row(run.in<T>(0) + at, run.out<U>() + at);
-      }
-    });
+  static void copy(int64_t size, const std::byte* from, int64_t from_step, std::byte* to, int64_t to_step,
+                   int64_t n) {
+    size == 1 ? copy<uint8_t>(from, from_step, to, to_step, n)
+              : copy<uint16_t>(from, from_step, to, to_step, n);
   }
   void run(const Run& run) const {
-    with_type(in_type, [&](auto t) {
-      with_type(out_type, [&](auto u) {
-        if constexpr (std::is_integral_v<decltype(t)> && std::is_integral_v<decltype(u)> && sizeof t <= 2 &&
-                      sizeof u <= 2)
-          run_as<decltype(t), decltype(u)>(run);
-      });
+    const int64_t n = around.extent, grain = std::max<int64_t>(1, 4096 / n);
+    run.pool.for_ranges(around.before * around.after, grain, [&](int64_t begin, int64_t end) {
+      std::vector<uint32_t> exponents(static_cast<size_t>(n));
+      std::vector<std::byte> room(around.after == 1 ? 0 : static_cast<size_t>(n * 4));
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t at = r / around.after * n * around.after + r % around.after;
+        const std::byte* x = run.ins[0] + at * size_in;
+        std::byte* y = run.outs[0] + at * size_out;
+        if (around.after == 1) {
+          cpu::softmax_row(row, x, y, n, exponents.data());
+          continue;
+        }
+        copy(size_in, x, around.after, room.data(), 1, n);
+        cpu::softmax_row(row, room.data(), room.data() + 2 * n, n, exponents.data());
+        copy(size_out, room.data() + 2 * n, 1, y, around.after, n);
+      }
     });
   }
 };
@@ -110,9 +101,10 @@ Result<Step> prepare_softmax(const OpView& op, Prepare& prepare) {
     for (size_t d = 0; d < out.size(); ++d)
       out[d] = static_cast<uint32_t>(std::llround(std::exp(-step * static_cast<double>(d)) * 0x1p30));
   }));
-  const ScaleOffset e = y.encoding();
-  return prepare.step(FixedSoftmax{around, x.dtype, y.dtype, exponents, count,
-                                   1.0 / static_cast<double>(e.scale), e.offset, limits_of(y.dtype)});
+  return prepare.step(FixedSoftmax{around,
+                                   {stored_as(x.dtype), stored_as(y.dtype), exponents, Codec::of(y).rows()},
+                                   static_cast<int64_t>(qnn::size_of(x.dtype)),
+                                   static_cast<int64_t>(qnn::size_of(y.dtype))});
 }
 
 }  // namespace sixfold::emulator

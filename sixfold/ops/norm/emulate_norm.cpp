@@ -54,11 +54,34 @@ struct Normalize {
   int64_t channel_step = 1;  // channels of a group; the first of group g is g % groups * channel_step
   int64_t groups = 1;
   Codec x, y;
+  bool by_rows = false;  // fixed point whose groups lie together
+
+  void run_rows(const Run& run, std::span<const double> w, std::span<const double> b) const {
+    const auto n = static_cast<int64_t>(offsets.size());
+    const auto size_in = static_cast<int64_t>(qnn::size_of(x.dtype)),
+               size_out = static_cast<int64_t>(qnn::size_of(y.dtype));
+    const cpu::NormRow row{.in = stored_as(x.dtype),
+                           .out = stored_as(y.dtype),
+                           .from = x.rows(),
+                           .to = y.rows(),
+                           .epsilon = epsilon,
+                           .rms = kind == Norm::rms,
+                           .gain = w.empty() ? nullptr : w.data(),
+                           .bias = b.empty() ? nullptr : b.data()};
+    run.pool.for_ranges(static_cast<int64_t>(starts.size()), std::max<int64_t>(1, 8192 / n),
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t g = begin; g < end; ++g) {
+                            const int64_t at = starts[static_cast<size_t>(g)];
+                            cpu::norm_row(row, run.ins[0] + at * size_in, run.outs[0] + at * size_out, n);
+                          }
+                        });
+  }
 
   void run(const Run& run) const {
     std::vector<double> gain_room, offset_room;
     const std::span<const double> w = gain.values(run, gain_room), b = offset.values(run, offset_room);
     const auto n = offsets.size();
+    if (by_rows) return run_rows(run, w, b);
     run.pool.for_ranges(
         static_cast<int64_t>(starts.size()), std::max<int64_t>(1, 4096 / static_cast<int64_t>(n)),
         [&](int64_t begin, int64_t end) {
@@ -218,6 +241,13 @@ Result<Step> prepare_axes_norm(const OpView& op, Prepare& prepare) {
     SF_ASSIGN(step.gain, parameter(op, 1, prepare));
     SF_ASSIGN(step.offset, parameter(op, 2, prepare));
   }
+  const auto together = [&step] {
+    for (size_t i = 0; i < step.offsets.size(); ++i)
+      if (step.offsets[i] != static_cast<int64_t>(i)) return false;
+    return true;
+  };
+  step.by_rows =
+      step.kind != Norm::l2 && is_narrow_fixed(x.dtype) && is_narrow_fixed(op.out().dtype) && together();
   return prepare.step(std::move(step));
 }
 

@@ -1,8 +1,9 @@
 // Between types and encodings on the emulator.
 //
-// Quantize: the nearest step, ties away from zero. Dequantize: the exact real as a float where it leaves the
-// graph, a half where ops go on with it. Convert: integers scaled by a 31-bit multiplier, halves up. Cast:
-// floats are cut towards zero, integers saturate, anything but 0 is true.
+// Quantize: the nearest step, ties away from zero; for 8 bits that of x / scale rounded to a half.
+// Dequantize: the exact real as a float where it leaves the graph, a half where ops go on with it. Convert:
+// integers scaled by a 31-bit multiplier, halves up. Cast: floats are cut towards zero, integers saturate,
+// anything but 0 is true.
 #include <cmath>
 
 #include "sixfold/cpu/broadcast.h"
@@ -48,6 +49,18 @@ struct Quantize {
   int64_t count;
 
   void run(const Run& run) const {
+    if (is_narrow_fixed(codec.dtype))
+      return run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+        float room[256];
+        for (int64_t at = begin; at < end;) {
+          const int64_t n = in == DataType::f16 ? std::min<int64_t>(256, end - at) : end - at;
+          if (in == DataType::f16) std::copy_n(run.in<Half>(0) + at, n, room);
+          cpu::quantize_row(in == DataType::f16 ? room : run.in<float>(0) + at, stored_as(codec.dtype),
+                            codec.rows(), run.outs[0] + at * static_cast<int64_t>(qnn::size_of(codec.dtype)),
+                            n);
+          at += n;
+        }
+      });
     with_type(codec.dtype, [&](auto u) {
       using U = decltype(u);
       if constexpr (std::is_integral_v<U>) {
@@ -69,6 +82,12 @@ struct Dequantize {
   int64_t count;
 
   void run(const Run& run) const {
+    if (out == DataType::f32 && leaves && is_narrow_fixed(codec.dtype))
+      return run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+        cpu::dequantize_row(stored_as(codec.dtype), codec.rows(),
+                            run.ins[0] + begin * static_cast<int64_t>(qnn::size_of(codec.dtype)),
+                            run.out<float>() + begin, end - begin);
+      });
     with_type(codec.dtype, [&](auto t) {
       using T = decltype(t);
       if constexpr (std::is_integral_v<T>) {

@@ -57,7 +57,9 @@ Status check_reshape(const OpView& op, const DeviceModel&) {
 
 Result<Step> prepare_reshape(const OpView& op, Prepare& prepare) {
   prepare.use_constants();
-  return prepare.step(Copy{op.in(0).size_bytes()});
+  Step step = prepare.step(Copy{op.in(0).size_bytes()});
+  step.copies = true;
+  return step;
 }
 
 Status check_transpose(const OpView& op, const DeviceModel&) {

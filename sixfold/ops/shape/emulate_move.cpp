@@ -104,7 +104,7 @@ struct Padded {
               continue;
             }
             y[c] = run.in<T>(0)[base + i];
-            recode.apply(dtype, reinterpret_cast<std::byte*>(y + c), 0, 1);
+            if (!recode.same) recode.apply(dtype, reinterpret_cast<std::byte*>(y + c), 0, 1);
           }
         }
       });
@@ -122,10 +122,9 @@ Status check_types(const OpView& op) {
 }
 
 Step strided(const OpView& op, Prepare& prepare, const cpu::TensorDesc& y, const cpu::TensorDesc& moved,
-             int64_t base) {
+             int64_t base, const Recode& recode) {
   prepare.use_constants();
-  return prepare.step(Strided{cpu::BroadcastLoop<2>({&y, &moved}), base, op.out().dtype,
-                              Recode::between(op.in(0), op.out())});
+  return prepare.step(Strided{cpu::BroadcastLoop<2>({&y, &moved}), base, op.out().dtype, recode});
 }
 
 }  // namespace
@@ -254,7 +253,7 @@ Result<Step> prepare_tile(const OpView& op, Prepare& prepare) {
   moved.shape = y.shape;
   y.strides.assign(y.shape.size(), 1);
   for (size_t d = y.shape.size(); d-- > 1;) y.strides[d - 1] = y.strides[d] * y.shape[d];
-  return strided(op, prepare, y, moved, 0);
+  return strided(op, prepare, y, moved, 0, Recode::between(op.in(0), op.out()));
 }
 
 namespace {
@@ -301,7 +300,7 @@ Result<Step> prepare_slice(const OpView& op, Prepare& prepare) {
     base += r.begin * x.strides[d];
     moved.strides[d] = r.step * x.strides[d];
   }
-  return strided(op, prepare, y, moved, base);
+  return strided(op, prepare, y, moved, base, Recode::between(op.in(0), op.out()));
 }
 
 // scheme: 0 constant, 1 mirror with the edge, 2 without, 3 the edge itself
@@ -402,7 +401,7 @@ Result<Step> prepare_space(const OpView& op, Prepare& prepare) {
   moved.shape = y.shape;
   y.strides.assign(6, 1);
   for (size_t i = 6; i-- > 1;) y.strides[i - 1] = y.strides[i] * y.shape[i];
-  return strided(op, prepare, y, moved, 0);
+  return strided(op, prepare, y, moved, 0, Recode());  // stored numbers, whatever the encodings
 }
 
 }  // namespace sixfold::emulator

@@ -179,6 +179,28 @@ struct Lookup {
   const void* table;
   DataType in, out;
   int64_t count;
+  // The table is the stored number between these: a rectifier whose sides have one encoding.
+  bool clamps = false;
+  int32_t min = 0, max = 0;
+
+  template <typename U>
+  void find_clamp() {
+    if (in != out) return;
+    const bool is_signed = limits_of(in).min < 0;
+    const auto* entries = static_cast<const U*>(table);
+    const auto number = [&](size_t bits) {
+      return is_signed ? int32_t{static_cast<std::make_signed_t<U>>(bits)} : static_cast<int32_t>(bits);
+    };
+    const size_t entries_count = size_t{1} << (8 * sizeof(U));
+    min = max = number(entries[0]);
+    for (size_t i = 0; i < entries_count; ++i) {
+      min = std::min(min, number(entries[i]));
+      max = std::max(max, number(entries[i]));
+    }
+    clamps = true;
+    for (size_t i = 0; clamps && i < entries_count; ++i)
+      clamps = number(entries[i]) == std::clamp(number(i), min, max);
+  }
 
   template <typename T, typename U>
   void run_as(const Run& run) const {
@@ -191,12 +213,31 @@ struct Lookup {
   }
   void run(const Run& run) const {
     const bool wide_in = qnn::size_of(in) > 1, wide_out = qnn::size_of(out) > 1;
-    if (!wide_in && !wide_out) return run_as<uint8_t, uint8_t>(run);
+    const auto size = static_cast<int64_t>(qnn::size_of(in));
+    if (clamps)
+      return run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+        cpu::clamp_row(stored_as(in), run.ins[0] + begin * size, run.outs[0] + begin * size, end - begin, min,
+                       max);
+      });
+    if (!wide_in && !wide_out)
+      return run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+        cpu::lookup_bytes(static_cast<const uint8_t*>(table), run.in<uint8_t>(0) + begin,
+                          run.out<uint8_t>() + begin, end - begin);
+      });
     if (!wide_in) return run_as<uint8_t, uint16_t>(run);
     if (!wide_out) return run_as<uint16_t, uint8_t>(run);
     run_as<uint16_t, uint16_t>(run);
   }
 };
+
+template <typename U>
+Step lookup(Lookup state, Prepare& prepare) {
+  state.find_clamp<U>();
+  Step step = prepare.step(state);
+  step.clamps = state.clamps;
+  step.clamp = {state.min, state.max};
+  return step;
+}
 
 struct Elementwise {
   Function f;
@@ -227,8 +268,6 @@ struct Elementwise {
   }
 };
 
-bool is_activation(DataType t) { return qnn::is_fixed(t) && qnn::size_of(t) <= 2; }
-
 }  // namespace
 
 Status check_unary(const OpView& op, const DeviceModel&) {
@@ -236,8 +275,8 @@ Status check_unary(const OpView& op, const DeviceModel&) {
   if (x.count() != y.count()) return unsupported("in[0] has dims ", x.dims, ", out[0] ", y.dims);
   const Function f = function_of(op);
   if (f.op == Unary::none) return unsupported("operation is ", op.u32("operation", UINT32_MAX));
-  if (is_activation(x.dtype) != is_activation(y.dtype) ||
-      (!is_activation(x.dtype) && x.dtype != y.dtype && y.dtype != DataType::boolean))
+  if (is_narrow_fixed(x.dtype) != is_narrow_fixed(y.dtype) ||
+      (!is_narrow_fixed(x.dtype) && x.dtype != y.dtype && y.dtype != DataType::boolean))
     return unsupported("in[0] is ", qnn::to_text(x.dtype), ", out[0] ", qnn::to_text(y.dtype));
   return {};
 }
@@ -246,7 +285,7 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
   prepare.use_constants();
   const TensorDef &x = op.in(0), &y = op.out();
   const Function f = function_of(op);
-  if (!is_activation(x.dtype)) return prepare.step(Elementwise{f, x.dtype, y.dtype, x.count()});
+  if (!is_narrow_fixed(x.dtype)) return prepare.step(Elementwise{f, x.dtype, y.dtype, x.count()});
   const size_t count = qnn::size_of(x.dtype) == 1 ? 256 : 65536;
   const Codec from = Codec::of(x), to = Codec::of(y);
   // Entry i is for the bits i of an element.
@@ -262,11 +301,11 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
   if (qnn::size_of(y.dtype) == 1) {
     SF_ASSIGN(const uint8_t* table,
               prepare.pack_values<uint8_t>(count, [&](std::span<uint8_t> t) { fill(t); }));
-    return prepare.step(Lookup{table, x.dtype, y.dtype, x.count()});
+    return lookup<uint8_t>({table, x.dtype, y.dtype, x.count()}, prepare);
   }
   SF_ASSIGN(const uint16_t* table,
             prepare.pack_values<uint16_t>(count, [&](std::span<uint16_t> t) { fill(t); }));
-  return prepare.step(Lookup{table, x.dtype, y.dtype, x.count()});
+  return lookup<uint16_t>({table, x.dtype, y.dtype, x.count()}, prepare);
 }
 
 }  // namespace sixfold::emulator

@@ -1,0 +1,62 @@
+// Rows of fixed-point elements: sums, tables, softmax, norms, and the way from and to reals. Loops that the
+// compiler makes SIMD code of for several kinds of CPU. All give the same bits: integers, or doubles whose
+// every operation is rounded by itself (the file is compiled without contraction to fused products).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sixfold::cpu {
+
+// How elements of 8 or 16 bits are stored.
+enum class Stored : uint8_t { u8, s8, u16, s16 };
+inline constexpr bool is_wide(Stored s) { return s == Stored::u16 || s == Stored::s16; }
+
+enum class PairOp : uint8_t { add, multiply, maximum, minimum };
+// y = clamp(floor((x + half) / 2^shift) + zero), where x is a * A + b * B of numbers without their zero
+// points, the product a * b * A, or the larger or smaller of a * A and b * B. A subtraction has a negative B.
+struct FixedPair {
+  PairOp op = PairOp::add;
+  Stored stored = Stored::u8;
+  int32_t scale_a = 0, scale_b = 0, shift = 1;  // at most 15 bits and a sign; 1 to 46
+  int32_t offset_a = 0, offset_b = 0;           // to be added to stored numbers
+  int32_t zero = 0, min = 0, max = 255;         // of the result, stored
+};
+// step: 1, or 0 for one element that is repeated.
+void fixed_pair(const FixedPair& pair, const void* a, int64_t step_a, const void* b, int64_t step_b, void* y,
+                int64_t n);
+
+// y[i] = table[x[i]]
+void lookup_bytes(const uint8_t* table, const uint8_t* x, uint8_t* y, int64_t n);
+// y[i] = clamp(x[i])
+void clamp_row(Stored stored, const void* x, void* y, int64_t n, int32_t min, int32_t max);
+
+struct RealCode {  // real = (q + offset) * scale
+  double scale = 1;
+  int32_t offset = 0, min = 0, max = 255;
+};
+// The nearest, ties away from zero, saturated; NaN is the smallest. Of 8 bits: the nearest of x / scale as a
+// half.
+void quantize_row(const float* x, Stored stored, const RealCode& code, void* y, int64_t n);
+void dequantize_row(Stored stored, const RealCode& code, const void* x, float* y, int64_t n);
+
+// exponents[d] = exp(-d steps) * 2^30, d from 0 to 255 or 65535. Nearest, halves up. scratch: n numbers.
+struct SoftmaxRow {
+  Stored in = Stored::u8, out = Stored::u8;
+  const uint32_t* exponents = nullptr;
+  RealCode code;  // of the output
+};
+void softmax_row(const SoftmaxRow& softmax, const void* x, void* y, int64_t n, uint32_t* scratch);
+
+// y = (x - mean) / deviation * gain + bias. gain and bias are null or have n numbers. rms: the mean is taken
+// for 0.
+struct NormRow {
+  Stored in = Stored::u8, out = Stored::u8;
+  RealCode from, to;
+  double epsilon = 0;
+  bool rms = false;
+  const double *gain = nullptr, *bias = nullptr;
+};
+void norm_row(const NormRow& norm, const void* x, void* y, int64_t n);
+
+}  // namespace sixfold::cpu
