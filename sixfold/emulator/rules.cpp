@@ -32,6 +32,7 @@ struct Range {
 };
 // Alternatives for each operand.
 struct TypeRow {
+  uint32_t least_arch = 0;  // HTP version
   std::vector<std::vector<DataType>> in, out;
 };
 struct Rule {
@@ -95,6 +96,10 @@ Rule parse_rule(ShapeRule shape, std::string_view inputs, std::string_view ranks
         continue;
       }
       if (word.empty()) break;
+      if (word.front() == 'v' && word.back() == ':') {
+        row.least_arch = number(word.substr(1, word.size() - 2));
+        continue;
+      }
       auto& alternatives = side->emplace_back();
       while (!word.empty()) {
         const std::string_view name = next(word, '|');
@@ -131,9 +136,14 @@ bool fits(const std::vector<std::vector<DataType>>& row, std::span<const TensorD
   return true;
 }
 
-Status check_types(const OpView& op, const Rule& rule) {
+Status check_types(const OpView& op, const Rule& rule, const DeviceModel& device) {
+  uint32_t needed = 0;
   for (const TypeRow& row : rule.types)
-    if (fits(row.in, op.inputs) && fits(row.out, op.outputs)) return {};
+    if (fits(row.in, op.inputs) && fits(row.out, op.outputs)) {
+      if (row.least_arch <= device.arch) return {};
+      needed = row.least_arch;
+    }
+  if (needed > 0) return unsupported("needs HTP v", needed, " or later, the SoC has v", device.arch);
   std::string asked;
   for (size_t i = 0; i < op.inputs.size(); ++i)
     if (op.inputs[i]->is_present())
@@ -141,6 +151,25 @@ Status check_types(const OpView& op, const Rule& rule) {
   for (size_t i = 0; i < op.outputs.size(); ++i)
     asked += cat(", out[", i, "] ", qnn::to_text(op.outputs[i]->dtype));
   return unsupported("it does not take ", asked);
+}
+
+size_t channel_count(const qnn::Quantization& q) {
+  if (const auto* axis = std::get_if<qnn::AxisScaleOffset>(&q)) return axis->channels.size();
+  if (const auto* axis = std::get_if<qnn::BitWidthAxisScaleOffset>(&q)) return axis->channels.size();
+  const auto* block = std::get_if<qnn::BlockExpansion>(&q);
+  return block ? block->channels.size() : 0;
+}
+
+// Weights with a scale for each channel are symmetric.
+Status check_channels(const TensorDef& weights) {
+  if (!weights.is_present() || !qnn::is_fixed(weights.dtype)) return {};
+  const int32_t middle = weights.dtype == DataType::ufixed8    ? -128
+                         : weights.dtype == DataType::ufixed16 ? -32768
+                                                               : 0;
+  for (size_t c = 0; c < channel_count(weights.quantization); ++c)
+    if (const int32_t offset = weights.channel_encoding(c).offset; offset != middle)
+      return unsupported("in[1] has offset ", offset, " in channel ", c, ", expected ", middle);
+  return {};
 }
 
 Status check_param(const ParamDef& p, const ParamRule& rule) {
@@ -185,7 +214,7 @@ Status check_ranks(std::span<const TensorDef* const> operands, const std::vector
 
 }  // namespace
 
-Status check_rules(const OpView& op, const DeviceModel&) {
+Status check_rules(const OpView& op, const DeviceModel& device) {
   const Rule* rule = find_rule(op.type);
   if (!rule) return {};
   if (op.input_count() < rule->inputs.least || op.inputs.size() > rule->inputs.most)
@@ -200,7 +229,8 @@ Status check_rules(const OpView& op, const DeviceModel&) {
   SF_TRY(check_params(op, *rule));
   SF_TRY(check_ranks(op.inputs, rule->in_ranks, "in"));
   SF_TRY(check_ranks(op.outputs, rule->out_ranks, "out"));
-  SF_TRY(check_types(op, *rule));
+  SF_TRY(check_types(op, *rule, device));
+  SF_TRY(check_channels(op.in(1)));
   return rule->shape(op);
 }
 
