@@ -42,6 +42,7 @@ build-%:
 test:
 	tools/install.sh test
 	$(MAKE) --no-print-directory build-release build-fuzz
+	cmake --build --preset release --target qnn_libraries
 	failed=""; \
 	ctest --preset release || failed+=" release"; \
 	tools/fuzz.sh build/fuzz 25 || failed+=" fuzz"; \
