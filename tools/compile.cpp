@@ -165,6 +165,7 @@ Json describe(const std::vector<Compiled>& compiled, const Package& package, con
                        {"converts", compiled[i].htp.conversions},
                        {"notes", compiled[i].htp.notes},
                        {"accuracy", compiled[i].htp.accuracy},
+                       {"quantize_s", compiled[i].htp.quantize_s},
                        {"kernel_calls", m.kernel_calls},
                        {"size_calls", m.size_calls},
                        {"views", m.views},

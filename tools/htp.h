@@ -49,6 +49,7 @@ struct HtpMethod {
   nlohmann::ordered_json accuracy;       // null: not quantized here
   std::vector<std::string> conversions;  // from grid to grid
   bool computes_in_float = false;        // some of a quantized method
+  double quantize_s = 0;                 // annotating, asking, choosing encodings: without running samples
 };
 
 // Encodings for a prepared graph, by samples. What the device has on no grid computes in float.

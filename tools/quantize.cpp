@@ -1,5 +1,6 @@
 // Quantization as a step of compiling: the options' words, the device's answers, samples, encodings.
 #include <charconv>
+#include <chrono>
 
 #include "sixfold/base/mapped_file.h"
 #include "sixfold/graph/precision.h"
@@ -12,6 +13,20 @@
 
 namespace sixfold::tools {
 namespace {
+
+// Adds the seconds that it lives.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& sum) : sum_(sum) {}
+  ~Stopwatch() { sum_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& sum_;
+  Clock::time_point begin_ = Clock::now();
+};
 
 // --block-size NAME=1,32
 Result<std::map<std::string, std::vector<int64_t>>> block_sizes(const std::vector<std::string>& texts) {
@@ -123,7 +138,10 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     return invalid_argument("--precision ", choice.precision, " needs samples: --calib FILE");
   if (!choice.encodings.empty()) SF_TRY(import_encodings(graph, choice.encodings));
   EngineDevice asked(*device.backend);
-  SF_TRY(find_float_nodes(graph, options, asked));
+  {
+    const Stopwatch time(method.quantize_s);
+    SF_TRY(find_float_nodes(graph, options, asked));
+  }
   SF_ASSIGN(const QuantizePlan first, annotate(graph, options));
   SF_TRY(tell(first, choice.strict, method));
   method.computes_in_float = !first.in_float.empty();
@@ -144,6 +162,7 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   }
   std::map<std::pair<Observer, bool>, QuantizeReport> reports;  // by observer and whether some nodes are wide
   const auto make_with = [&](const Observations& seen, Observer observer) -> Result<Graph> {
+    const Stopwatch time(method.quantize_s);
     options.observer = observer;
     SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
     Graph quantized = graph;

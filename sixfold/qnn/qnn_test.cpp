@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -250,6 +252,50 @@ TEST(QnnLibrary, providers_of_other_versions_or_with_holes_are_passed_over) {
             "x.so offers core API 2.9.0, 3.0.0, 2.38.0 (not complete), expected 2.10 or a later 2");
   EXPECT_FALSE(Library::choose("x.so", nullptr, 1).ok());
   EXPECT_EQ(fake::library().sdk_version(), "2.49.0");
+}
+
+TEST(StaticData, floats_are_rounded_by_their_scale_wherever_the_order_puts_them) {
+  const Shape shape{4, 6, 3};
+  std::byte* bytes = nullptr;
+  Tensor source = Tensor::allocate(DType::f32, shape, &bytes);
+  auto* x = reinterpret_cast<float*>(bytes);
+  for (int i = 0; i < 72; ++i) x[i] = 0.37f * static_cast<float>(i * 29 % 71 - 35);
+  x[5] = std::nanf("");
+  struct Case {
+    int32_t axis;
+    int64_t block;
+    Shape order;
+  };
+  for (const Case& c : {Case{-1, 0, {}}, Case{0, 0, {}}, Case{1, 0, {2, 1, 0}}, Case{2, 0, {1, 2, 0}},
+                        Case{0, 2, {2, 1, 0}}, Case{0, 3, {}}, Case{1, 2, {2, 0, 1}}}) {
+    StaticData data{.source = source, .order = c.order, .dtype = DType::i8};
+    data.grid.axis = c.axis;
+    data.grid.block = c.block;
+    data.grid.min = -7;
+    data.grid.max = 7;
+    const int64_t channels = c.axis < 0 ? 1 : shape[static_cast<size_t>(c.axis)];
+    const int64_t along = c.axis == 1 ? 0 : 1;
+    const int64_t blocks = c.block > 0 ? shape[static_cast<size_t>(along)] / c.block : 1;
+    for (int64_t i = 0; i < channels * blocks; ++i)
+      data.grid.scales.push_back(0.5f + 0.3f * static_cast<float>(i));
+    for (int64_t i = 0; i < channels; ++i) data.grid.zero_points.push_back(c.block > 0 ? 0 : i % 2);
+    auto made = materialize(data);
+    ASSERT_TRUE(made.ok());
+    const Shape strides = contiguous_strides(made->shape);
+    for (int64_t i = 0; i < 72; ++i) {
+      const int64_t at[] = {i / 18, i / 3 % 6, i % 3};
+      int64_t place = 0;
+      for (size_t k = 0; k < 3; ++k)
+        place += at[c.order.empty() ? k : static_cast<size_t>(c.order[k])] * strides[k];
+      const int64_t channel = c.axis < 0 ? 0 : at[c.axis];
+      const auto scale = static_cast<size_t>(c.block > 0 ? channel * blocks + at[along] / c.block : channel);
+      const double zero = c.block > 0 ? 0 : static_cast<double>(channel % 2);
+      const double q = std::nearbyint(static_cast<double>(x[i]) / data.grid.scales[scale]) + zero;
+      EXPECT_EQ(made->values<int8_t>()[static_cast<size_t>(place)],
+                std::isnan(q) ? zero : std::clamp(q, -7.0, 7.0))
+          << "axis " << c.axis << " block " << c.block << " element " << i;
+    }
+  }
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "sixfold/qnn/types.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 namespace sixfold::qnn {
 namespace {
@@ -141,12 +143,67 @@ struct GridIndex {
       blocks = block_extent / block;
     }
   }
+  // So many elements in a row have one scale, from any multiple of it on.
+  int64_t run(const StaticData::Grid& grid, int64_t count) const {
+    if (grid.axis < 0) return std::max<int64_t>(count, 1);
+    return block > 0 ? std::min(inner, block_inner * block) : inner;
+  }
   size_t operator()(int64_t i) const {
     const int64_t channel = i / inner % extent;
     return static_cast<size_t>(block > 0 ? channel * blocks + i / block_inner % block_extent / block
                                          : channel);
   }
 };
+
+// The nearest integers of n floats (in bytes, perhaps not aligned), to every step-th place of `to`.
+template <typename To>
+void round_run(const std::byte* from, int64_t n, double scale, double zero, const StaticData::Grid& grid,
+               To* to, int64_t step) {
+  constexpr int64_t kChunk = 256;
+  constexpr double kRound = 6755399441055744;  // 1.5 * 2^52: added and taken away, it leaves a whole number
+  const double low = static_cast<double>(grid.min) - zero, high = static_cast<double>(grid.max) - zero;
+  float x[kChunk];
+  double q[kChunk];
+  for (int64_t begin = 0; begin < n; begin += kChunk) {
+    const int64_t m = std::min(kChunk, n - begin);
+    std::memcpy(x, from + begin * static_cast<int64_t>(sizeof(float)),
+                static_cast<size_t>(m) * sizeof(float));
+    for (int64_t i = 0; i < m; ++i) {
+      double v = static_cast<double>(x[i]) / scale;
+      v = v == v ? v : 0.0;
+      v = v < low ? low : v;
+      v = v > high ? high : v;
+      q[i] = (v + kRound) - kRound + zero;
+    }
+    for (int64_t i = 0; i < m; ++i) to[(begin + i) * step] = static_cast<To>(static_cast<int64_t>(q[i]));
+  }
+}
+
+// Row by row of the source, which is contiguous floats, to where the order puts each.
+template <typename To>
+void round_rows(const StaticData& data, const GridIndex& index, const Shape& out_shape, To* to) {
+  const Tensor& source = data.source;
+  const Shape out_strides = contiguous_strides(out_shape);
+  Shape place(source.shape.size(), 1);  // by the source's axes
+  for (size_t i = 0; i < place.size(); ++i)
+    place[data.order.empty() ? i : static_cast<size_t>(data.order[i])] = out_strides[i];
+  const int64_t count = source.count(), width = source.shape.empty() ? 1 : source.shape.back();
+  const int64_t run = std::min(index.run(data.grid, count), width), step = place.empty() ? 1 : place.back();
+  Shape at(source.shape.size(), 0);
+  for (int64_t row = 0; row < count; row += width) {
+    int64_t base = 0;
+    for (size_t a = 0; a + 1 < at.size(); ++a) base += at[a] * place[a];
+    for (int64_t i = 0; i < width; i += run) {
+      const size_t c = data.grid.axis < 0 ? 0 : index(row + i);
+      // Blocks are symmetric; their scales are more than the zero points.
+      const double zero =
+          data.grid.block == 0 && c < data.grid.zero_points.size() ? data.grid.zero_points[c] : 0;
+      round_run(source.data + (row + i) * static_cast<int64_t>(sizeof(float)), std::min(run, width - i),
+                data.grid.scales[c], zero, data.grid, to + base + i * step, step);
+    }
+    for (size_t a = at.size() - 1; at.size() > 1 && a-- > 0 && ++at[a] == source.shape[a];) at[a] = 0;
+  }
+}
 
 }  // namespace
 
@@ -164,11 +221,12 @@ Result<Tensor> materialize(const StaticData& data) {
   if (out.count() > 0 && !bytes)
     return fail(Code::OutOfMemory, "a constant of ", out.size_bytes(), " bytes does not fit into memory");
 
+  const bool plain = rounds && source.dtype == DType::f32 && source.is_contiguous() && !is_float(dtype);
   // Where in row-major order of the source an element of the result lies, for its scale.
   Tensor flat = source;
   flat.strides = {};
   std::vector<int64_t> position;
-  if (rounds && data.grid.axis >= 0) {
+  if (rounds && !plain && data.grid.axis >= 0) {
     position.resize(static_cast<size_t>(out.count()));
     for_each_element(flat, data.order,
                      [&](int64_t i, int64_t from) { position[static_cast<size_t>(i)] = from; });
@@ -179,7 +237,11 @@ Result<Tensor> materialize(const StaticData& data) {
                 index.extent * index.blocks);
 
   Status status;
-  with_type(source.dtype, [&](auto from_tag) {
+  const auto round_plain = [&](auto tag) {
+    using To = decltype(tag);
+    if constexpr (std::is_integral_v<To>) round_rows(data, index, shape, reinterpret_cast<To*>(bytes));
+  };
+  const auto convert_each = [&](auto from_tag) {
     using From = decltype(from_tag);
     const auto* from = reinterpret_cast<const From*>(source.data);
     with_type(dtype, [&](auto to_tag) {
@@ -206,7 +268,11 @@ Result<Tensor> materialize(const StaticData& data) {
         }
       });
     });
-  });
+  };
+  if (plain)
+    with_type(dtype, round_plain);
+  else
+    with_type(source.dtype, convert_each);
   if (!status.ok()) return status.take_error();
   if (data.mask != 0)
     for (size_t i = 0; i < out.size_bytes(); ++i) bytes[i] &= static_cast<std::byte>(data.mask);

@@ -3,6 +3,7 @@
 
 #include "sixfold/graph/precision.h"
 #include "sixfold/quantize/plan.h"
+#include "sixfold/quantize/statistics.h"
 #include "sixfold/quantize/weights.h"
 
 namespace sixfold {
@@ -19,9 +20,13 @@ Range range_of(const Tensor& constant) {
     r.max = any ? std::max(r.max, f) : f;
     any = true;
   };
-  if (flat.dtype == DType::f32)
-    for (const float x : flat.values<float>()) see(x);
-  else
+  if (flat.dtype == DType::f32) {
+    const auto all = flat.values<float>();
+    if (const Extremes e = extremes_of(all.data(), flat.count()); e.finite && flat.count() > 0)
+      return {e.min, e.max};
+    for (const float x : all) see(x);
+  }
+  if (flat.dtype != DType::f32)
     for (int64_t i = 0; i < flat.count(); ++i) see(element_real(flat, i));
   return r;
 }
@@ -129,8 +134,9 @@ class Quantizer {
     const Node& node = graph_.node(w.node);
     const Tensor* data = graph_.constant(node.input(w.operand));
     if (!data) return;
-    Encoding e =
-        w.block > 0 ? block_encoding(*data, w.axis, w.block, w.bits) : weight_encoding(*data, w.axis, w.bits);
+    Encoding e = !seen_        ? any_encoding(*data, w)
+                 : w.block > 0 ? block_encoding(*data, w.axis, w.block, w.bits)
+                               : weight_encoding(*data, w.axis, w.bits);
     if (seen_ && w.operand == 1 && w.block == 0) make_room_for_bias(node, e);
     set_constant(w.node, w.operand, e);
     ++report_.weights;

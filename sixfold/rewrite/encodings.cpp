@@ -336,7 +336,8 @@ Status drop_idle_bounds(Graph& graph) {
     const Node& node = graph.node(id);
     if (node.op != Op::relu && node.op != Op::clamp) continue;
     const Value &x = graph.value(node.input(0)), &y = graph.value(node.output());
-    if (x.kind != ValueKind::node || !x.encoding || x.encoding->axis >= 0 || !(x.encoding == y.encoding)) continue;
+    if (x.kind != ValueKind::node || !x.encoding || x.encoding->axis >= 0 || !(x.encoding == y.encoding))
+      continue;
     const Encoding& e = *x.encoding;
     const double step = e.scales[0], near = 0.49 * step;
     const double low = step * static_cast<double>(e.quant_min - e.zero_points[0]);

@@ -1,0 +1,222 @@
+"""Samples for the quantizer: every form that --calib takes, and what is wrong with bad ones.
+
+The engine is ours: nothing here needs Qualcomm's libraries.
+"""
+import io
+import json
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from conftest import MODEL, TEST_SET, call, fails
+
+FAST = ("--rounding", "nearest", "--no-bias-correction", "--no-accuracy", "--observer", "moving-average")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return np.load(TEST_SET)["in0"][:6]
+
+
+def command(program, calib, *flags, model=MODEL, precision="8a8w"):
+    return ["compile", model, "-o", program, "--backend", "htp", "--engine", "emulator", "--precision", precision, "--calib", calib, *flags]
+
+
+def bytes_of(program, calib, *flags, **kwargs):
+    done = call(*command(program, calib, *FAST, *flags, **kwargs))
+    assert done.returncode == 0, done.stderr
+    return program.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def stacked(digits, tmp_path_factory):
+    path = tmp_path_factory.mktemp("calib") / "all.npz"
+    np.savez(path, in0=digits)
+    return path
+
+
+@pytest.fixture(scope="module")
+def wanted(stacked, tmp_path_factory):
+    return bytes_of(tmp_path_factory.mktemp("pte") / "m.pte", stacked)
+
+
+def test_a_folder_of_npz_files_is_read_in_the_order_of_names(digits, wanted, tmp_path):
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    for i in reversed(range(len(digits))):
+        np.savez(folder / f"{i:03}.npz", in0=digits[i])
+    assert bytes_of(tmp_path / "m.pte", folder) == wanted
+
+
+def test_a_list_names_npy_files_beside_it(digits, wanted, tmp_path):
+    lines = []
+    for i, digit in enumerate(digits):
+        np.save(tmp_path / f"{i}.npy", digit)
+        lines.append(f"{i}.npy" if i % 2 else str(tmp_path / f"{i}.npy"))
+    (tmp_path / "list.txt").write_text("\n".join(lines) + "\n\n")
+    assert bytes_of(tmp_path / "m.pte", tmp_path / "list.txt") == wanted
+
+
+# --- images ---
+
+def png(pixels):
+    """An RGB image as a PNG file, written by hand."""
+    height, width, _ = pixels.shape
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + pixels[y].tobytes() for y in range(height))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+@pytest.fixture(scope="module")
+def image_model(tmp_path_factory):
+    torch = pytest.importorskip("torch")
+    path = tmp_path_factory.mktemp("model") / "image.pt2"
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU()).eval()
+    torch.export.save(torch.export.export(model, (torch.zeros(1, 3, 16, 16),)), path)
+    return path
+
+
+def input_range(program, calib, model, *flags):
+    """Of the model's input, by the encodings that the quantizer chose."""
+    out = program.with_suffix(".json")
+    bytes_of(program, calib, "--export-encodings", out, *flags, model=model)
+    e = json.loads(out.read_text())["activation_encodings"][0]
+    scale, offset = e["scale"][0], e["offset"][0]
+    return scale * offset, scale * (offset + 255)
+
+
+def test_images_are_cropped_and_brought_to_the_models_numbers(image_model, tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    pixels = np.zeros((20, 24, 3), np.uint8)
+    pixels[2:18, 4:20] = 100  # the middle: 16 x 16
+    pixels[9, 9] = 51, 51, 204
+    (folder / "a.png").write_bytes(png(pixels))
+    low, high = input_range(tmp_path / "a.pte", folder, image_model, "--preprocess", "crop=16")
+    assert low == pytest.approx(0, abs=1e-3) and high == pytest.approx(204 / 255, abs=0.01)
+    low, high = input_range(tmp_path / "b.pte", folder, image_model, "--preprocess", "crop=16,mean=0.5:0.5:0.5,std=0.25:0.25:0.25")
+    assert low == pytest.approx((0.2 - 0.5) / 0.25, abs=0.02) and high == pytest.approx((0.8 - 0.5) / 0.25, abs=0.02)
+
+
+def test_images_are_resized_as_pillow_does(image_model, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    folder = tmp_path / "images"
+    folder.mkdir()
+    pixels = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
+    jpeg = io.BytesIO()
+    image.fromarray(pixels).save(jpeg, "JPEG", quality=95)
+    (folder / "a.jpeg").write_bytes(jpeg.getvalue())
+    small = np.asarray(image.open(jpeg).resize((21, 16), image.BILINEAR), np.float32)[:, 2:18] / 255
+    low, high = input_range(tmp_path / "a.pte", folder, image_model, "--preprocess", "resize=16,crop=16")
+    assert high == pytest.approx(small.max(), abs=0.02)
+
+
+def test_bad_images_and_words_are_told(image_model, tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(png(np.zeros((16, 16, 3), np.uint8))[:50])
+    assert "a.png" in fails(*command(tmp_path / "m.pte", folder, model=image_model))
+    (folder / "a.png").write_bytes(png(np.zeros((8, 8, 3), np.uint8)))
+    said = fails(*command(tmp_path / "m.pte", folder, model=image_model))
+    assert "8" in said and "16" in said and "a.png" in said
+    said = fails(*command(tmp_path / "m.pte", folder, "--preprocess", "crop=16,size=3", model=image_model))
+    assert "size" in said
+
+
+# --- bad samples: told before anything is run ---
+
+SAMPLE = np.load(TEST_SET)["in0"].shape[1:]
+
+
+def zeros(n, last=8, dtype=np.float32):
+    return np.zeros((n, *SAMPLE[:-1], last), dtype)
+
+
+@pytest.mark.parametrize("arrays,words", [
+    ({}, ["in0"]),
+    ({"in0": zeros(0)}, ["no samples"]),
+    ({"in0": zeros(4, 9)}, ["9", "8"]),
+    ({"in0": zeros(4, dtype=np.int32)}, ["i32", "f32"]),
+    ({"in0": zeros(4), "in1": np.zeros((4, 1), np.float32)}, ["2", "1"]),
+    ({"in0": zeros(4), "in1": np.zeros((3, 1), np.float32)}, ["3", "4"]),
+])
+def test_samples_that_do_not_fit_are_told(arrays, words, tmp_path):
+    np.savez(tmp_path / "bad.npz", **arrays)
+    said = fails(*command(tmp_path / "m.pte", tmp_path / "bad.npz"))
+    assert all(word in said for word in words), said
+    assert not (tmp_path / "m.pte").exists()
+
+
+def test_missing_and_mixed_samples_are_told(digits, tmp_path):
+    assert "nowhere.npz" in fails(*command(tmp_path / "m.pte", tmp_path / "nowhere.npz"))
+    (tmp_path / "empty").mkdir()
+    assert "0 .npz files and 0 images" in fails(*command(tmp_path / "m.pte", tmp_path / "empty"))
+    (tmp_path / "list.txt").write_text("gone.npy\n")
+    said = fails(*command(tmp_path / "m.pte", tmp_path / "list.txt"))
+    assert "gone.npy" in said and "list.txt:1" in said
+    (tmp_path / "list.txt").write_text("\n")
+    assert "no samples" in fails(*command(tmp_path / "m.pte", tmp_path / "list.txt"))
+
+
+def test_numbers_that_no_range_covers_name_their_layer(digits, tmp_path):
+    bad = digits.copy()
+    bad[2].flat[5] = np.nan
+    np.savez(tmp_path / "nan.npz", in0=bad)
+    said = fails(*command(tmp_path / "m.pte", tmp_path / "nan.npz"))
+    assert "NaN" in said and "row 2" in said
+    torch = pytest.importorskip("torch")
+
+    class Overflows(torch.nn.Module):
+        def forward(self, x):
+            return torch.exp(x * 1000) + x
+
+    torch.export.save(torch.export.export(Overflows(), (torch.zeros(4),)), tmp_path / "m.pt2")
+    np.savez(tmp_path / "s.npz", in0=np.array([[0, 0, 0, 0], [0, 1, 2, 3]], np.float32))
+    said = fails(*command(tmp_path / "m.pte", tmp_path / "s.npz", model=tmp_path / "m.pt2"))
+    assert "exp" in said and "infinity" in said and "row 1" in said
+
+
+def test_constant_activations_still_have_a_grid(digits, tmp_path):
+    np.savez(tmp_path / "zeros.npz", in0=np.zeros_like(digits))
+    assert bytes_of(tmp_path / "m.pte", tmp_path / "zeros.npz")
+    np.save(tmp_path / "x.npy", digits[0])
+    done = call("run", tmp_path / "m.pte", "--engine", "emulator", "--input", tmp_path / "x.npy", "--output-dir", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert np.isfinite(np.load(tmp_path / "output_0.npy")).all()
+
+
+# --- recipes and encodings ---
+
+@pytest.mark.parametrize("recipe,words", [
+    ({"rules": [{"node": "nobody", "precision": "16a8w"}]}, ["node nobody"]),
+    ({"rules": [{"module": "no.such", "precision": "16a8w"}]}, ["module no.such"]),
+    ({"rules": [{"match": "(", "precision": "16a8w"}]}, ["regular expression"]),
+    ({"rules": [{"op": "linear", "precision": "9a9w"}]}, ["9a9w"]),
+    ({"rules": [{"op": "linear"}]}, ["changes nothing"]),
+    ({"rules": [{"op": "linear", "node": "linear", "precision": "fp16"}]}, ["2 of op"]),
+    ({"rules": [{"op": "linear", "precision": "8a8w"}, {"op": "aten.linear.default", "precision": "16a8w"}]}, ["contradicts itself"]),
+    ({"rule": []}, ["rule"]),
+])
+def test_recipes_that_name_nothing_or_contradict_themselves_are_told(recipe, words, stacked, tmp_path):
+    (tmp_path / "r.json").write_text(json.dumps(recipe))
+    said = fails(*command(tmp_path / "m.pte", stacked, "--recipe", tmp_path / "r.json"))
+    assert all(word in said for word in words), said
+
+
+@pytest.mark.parametrize("field,value,words", [
+    ("scale", [-1.0], "expected more than 0"),
+    ("offset", [-300], "-300"),
+    ("name", "nobody", "nobody"),
+])
+def test_encodings_out_of_range_are_told(field, value, words, stacked, tmp_path):
+    bytes_of(tmp_path / "a.pte", stacked, "--export-encodings", tmp_path / "e.json")
+    file = json.loads((tmp_path / "e.json").read_text())
+    file["activation_encodings"][1][field] = value
+    (tmp_path / "e.json").write_text(json.dumps(file))
+    assert words in fails(*command(tmp_path / "m.pte", stacked, "--encodings", tmp_path / "e.json"))
