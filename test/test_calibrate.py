@@ -1,15 +1,18 @@
-"""Samples for the quantizer: every form that --calib takes, and what is wrong with bad ones.
+"""Samples for the quantizer: every form that --calib takes, in several processes too, and what is wrong with bad ones.
 
 The engine is ours: nothing here needs Qualcomm's libraries.
 """
 import io
 import json
+import os
+import shutil
 import struct
+import subprocess
 import zlib
 
 import numpy as np
 import pytest
-from conftest import MODEL, TEST_SET, call, fails
+from conftest import MODEL, SIXFOLD, TEST_SET, call, fails
 
 FAST = ("--rounding", "nearest", "--no-bias-correction", "--no-accuracy", "--observer", "moving-average")
 
@@ -220,3 +223,45 @@ def test_encodings_out_of_range_are_told(field, value, words, stacked, tmp_path)
     file["activation_encodings"][1][field] = value
     (tmp_path / "e.json").write_text(json.dumps(file))
     assert words in fails(*command(tmp_path / "m.pte", stacked, "--encodings", tmp_path / "e.json"))
+
+
+# --- a search, and several processes ---
+
+def test_precisions_are_searched_and_the_table_is_told(stacked, tmp_path):
+    losses = []
+    for loss in (0.05, 0.0001):
+        done = call(*command(tmp_path / "m.pte", stacked, *FAST[:3], "--max-loss", loss, "--json", precision="auto"))
+        assert done.returncode == 0, done.stderr
+        search = json.loads(done.stdout)["methods"][0]["search"]
+        assert search["loss"] <= loss
+        assert {l["precision"] for l in search["layers"]} <= {"8a8w", "16a8w", "fp16"}
+        assert search["predicted_us_all_8a8w"] <= search["predicted_us"] <= search["predicted_us_all_fp16"]
+        losses.append(search["predicted_us"])
+    assert losses[0] < losses[1]
+    assert "--max-loss is 2" in fails(*command(tmp_path / "m.pte", stacked, "--max-loss", 2, precision="auto"))
+
+
+def test_several_processes_give_the_same_bytes(digits, stacked, wanted, tmp_path):
+    mpirun = shutil.which("mpirun")
+    if not mpirun:
+        pytest.skip("mpirun is not there: tools/install.sh test installs OpenMPI")
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+
+    def run(calib):
+        text = [mpirun, "-n", "3", str(SIXFOLD), *(str(a) for a in command(tmp_path / "m.pte", calib, *FAST))]
+        return subprocess.run(text, capture_output=True, text=True, timeout=120, env=environment)
+
+    done = run(stacked)
+    if "built without OpenMPI" in done.stderr:
+        pytest.skip("this program was built before OpenMPI was there")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("wrote ") == 1
+    assert (tmp_path / "m.pte").read_bytes() == wanted
+    (tmp_path / "m.pte").unlink()
+    bad = digits.copy()
+    bad[1].flat[0] = np.nan
+    bad[4].flat[0] = np.nan
+    np.savez(tmp_path / "nan.npz", in0=bad)
+    done = run(tmp_path / "nan.npz")
+    assert done.returncode != 0 and "row 1" in done.stderr and "NaN" in done.stderr
+    assert not (tmp_path / "m.pte").exists()

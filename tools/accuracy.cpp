@@ -20,6 +20,11 @@ double rounded_db(double x) { return std::round(x * 100) / 100; }
 
 }  // namespace
 
+std::function<void(size_t done, size_t total)> progress_of(const char* what) {
+  if (!isatty(STDERR_FILENO)) return {};
+  return [what](size_t done, size_t total) { show_progress(what, done, total); };
+}
+
 Result<ImproveOptions> improvements(const HtpChoice& choice, int activation_bits) {
   ImproveOptions out;
   if (choice.observer != "auto") {

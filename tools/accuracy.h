@@ -10,6 +10,9 @@ namespace sixfold::tools {
 
 Result<ImproveOptions> improvements(const HtpChoice& choice, int activation_bits);
 
+// A bar on a terminal; nothing elsewhere.
+std::function<void(size_t done, size_t total)> progress_of(const char* what);
+
 // graph: the float one. Layers worst first.
 nlohmann::ordered_json describe_accuracy(const Graph& graph, const Improved& improved);
 // The whole and the worst layers, for people.

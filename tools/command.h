@@ -63,6 +63,7 @@ struct HtpChoice {
   bool search_scales = false, correct_biases = true, equalize = false, tell_accuracy = true;
   float smooth = 0;  // SmoothQuant's exponent; 0: not
   std::string recipe, encodings, export_encodings;
+  double max_loss = 0.01;  // of the precision auto
   bool strict = false;
 };
 

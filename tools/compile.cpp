@@ -11,12 +11,14 @@
 #include "sixfold/package/package.h"
 #include "sixfold/pte/verify.h"
 #include "sixfold/pte/write.h"
+#include "sixfold/quantize/ranks.h"
 #include "sixfold/rewrite/pipeline.h"
 #include "tools/accuracy.h"
 #include "tools/audit.h"
 #include "tools/bounds.h"
 #include "tools/command.h"
 #include "tools/htp.h"
+#include "tools/search.h"
 
 namespace sixfold::tools {
 namespace {
@@ -166,6 +168,7 @@ Json describe(const std::vector<Compiled>& compiled, const Package& package, con
                        {"notes", compiled[i].htp.notes},
                        {"accuracy", compiled[i].htp.accuracy},
                        {"quantize_s", compiled[i].htp.quantize_s},
+                       {"search", compiled[i].htp.search},
                        {"kernel_calls", m.kernel_calls},
                        {"size_calls", m.size_calls},
                        {"views", m.views},
@@ -224,6 +227,7 @@ void print(const std::vector<Compiled>& compiled, const Json& report, const std:
     print_line(cat("  arena      ", m["arena_bytes"].dump(), " bytes, ",
                    m["arena_bytes_without_sharing"].dump(), " without sharing"));
   }
+  for (const Json& m : report["methods"]) print_search(m["search"]);
   for (const Json& m : report["methods"]) print_accuracy(m["accuracy"]);
   for (const Json& m : report["methods"])
     for (const Json& note : m["notes"]) print_line(cat("note: ", note.get<std::string>()));
@@ -276,6 +280,8 @@ Status compile_command(const CompileOptions& options) {
                                                      : options.segment_alignment,
                           .constant_alignment = options.constant_alignment,
                           .manifest = manifest}));
+  SF_ASSIGN(const Ranks ranks, Ranks::get());
+  if (!ranks.writes()) return {};
   SF_TRY(write_file(options.output, image.parts()));
   const Json report = describe(compiled, package, htp_report, image.size_bytes());
   if (options.json)

@@ -131,7 +131,7 @@ Status plan_quantized(PlannedMethod& planned, HtpMethod& method, const HtpChoice
 
 Result<PlannedMethod> plan_for_htp(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device) {
   PlannedMethod out{std::move(method.source->graph), {}, {}};
-  SF_ASSIGN(const Scheme scheme, scheme_of(choice.precision));
+  SF_ASSIGN(const Scheme scheme, scheme_of(choice));
   if (scheme.computes_in_float() && scheme.weight_bits > 0)
     for (std::string& note :
          quantize_weights(out.canonical, {choice.per_channel_conv, choice.per_channel_linear}))

@@ -8,6 +8,7 @@
 #include "sixfold/package/package.h"
 #include "sixfold/partition/partition.h"
 #include "sixfold/qnn/backend.h"
+#include "sixfold/quantize/scheme.h"
 #include "tools/command.h"
 #include "tools/plan.h"
 
@@ -47,10 +48,14 @@ struct HtpMethod {
   size_t islands = 0, device_nodes = 0;
   size_t qnn_ops = 0, transposes = 0;    // as they are handed to the library
   nlohmann::ordered_json accuracy;       // null: not quantized here
+  nlohmann::ordered_json search;         // null: no precisions were searched
   std::vector<std::string> conversions;  // from grid to grid
   bool computes_in_float = false;        // some of a quantized method
   double quantize_s = 0;                 // annotating, asking, choosing encodings: without running samples
 };
+
+// What --precision says; auto begins with 8a8w.
+Result<Scheme> scheme_of(const HtpChoice& choice);
 
 // Encodings for a prepared graph, by samples. What the device has on no grid computes in float.
 Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 
+#include "sixfold/quantize/ranks.h"
 #include "tools/command.h"
 
 namespace sixfold::tools {
@@ -92,7 +93,11 @@ void add_htp(CLI::App& command, HtpChoice& htp) {
   command
       .add_option("--precision", htp.precision,
                   "Of what the model does not say itself: fp16, fp16a8w (8-bit weights), 8a8w, 8a4w, 16a16w, "
-                  "16a8w, 16a4w, 16a4w_block or 16a2w (bits of activations and weights)")
+                  "16a8w, 16a4w, 16a4w_block or 16a2w (bits of activations and weights); auto: by layer")
+      ->capture_default_str();
+  command
+      .add_option("--max-loss", htp.max_loss,
+                  "With --precision auto: how much of the outputs' power may be noise, as 0.01 (20 dB)")
       ->capture_default_str();
   command.add_option("--calib", htp.calib, "Samples to choose ranges by: .npz, list of .npy files, folder");
   command.add_option(
@@ -260,7 +265,11 @@ int run(int argc, char** argv) {
   add_doctor(app, chosen);
   add_compare(app, chosen);
   CLI11_PARSE(app, argc, argv);
-  if (Status s = chosen(); !s.ok()) return report(s.error());
+  if (Status s = chosen(); !s.ok()) {
+    const int code = report(s.error());
+    Ranks::give_up();
+    return code;
+  }
   if (std::fflush(stdout) != 0)
     return report(Error(Code::InvalidArgument, "standard output cannot be written"));
   return 0;

@@ -7,9 +7,11 @@
 #include "sixfold/quantize/equalize.h"
 #include "sixfold/quantize/interchange.h"
 #include "sixfold/quantize/plan.h"
+#include "sixfold/quantize/ranks.h"
 #include "sixfold/quantize/widen.h"
 #include "tools/accuracy.h"
 #include "tools/htp.h"
+#include "tools/search.h"
 
 namespace sixfold::tools {
 namespace {
@@ -92,7 +94,7 @@ Result<QuantizeOptions> options_of(const HtpChoice& choice, const HtpTargetDevic
                           .per_channel_linear = choice.per_channel_linear,
                           .per_channel_embedding = choice.per_channel_embedding,
                           .arch = device.arch};
-  SF_ASSIGN(options.scheme, scheme_of(choice.precision));
+  SF_ASSIGN(options.scheme, scheme_of(choice));
   SF_ASSIGN(options.block_sizes, block_sizes(choice.block_sizes));
   if (!choice.recipe.empty()) {
     SF_ASSIGN(const auto file, MappedFile::open(choice.recipe));
@@ -143,7 +145,8 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     SF_TRY(find_float_nodes(graph, options, asked));
   }
   SF_ASSIGN(const QuantizePlan first, annotate(graph, options));
-  SF_TRY(tell(first, choice.strict, method));
+  const bool searches = choice.precision == "auto";  // then what is told is of what it finds
+  if (!searches) SF_TRY(tell(first, choice.strict, method));
   method.computes_in_float = !first.in_float.empty();
   if (choice.calib.empty()) {
     method.notes.push_back(
@@ -160,6 +163,17 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     SF_ASSIGN(const Observations channels, calibrate(graph, *samples, by_channel));
     smooth_activations(graph, channels, choice.smooth);
   }
+  if (searches) {
+    const auto calibration = some_samples(*samples, 0, samples->count() - held_back(samples->count()));
+    SF_ASSIGN(Search found, search_for(graph, options, *calibration, choice.max_loss));
+    method.search = describe_search(found, choice.max_loss);
+    options.schemes = std::move(found.schemes);
+    options.in_float.clear();
+    SF_TRY(find_float_nodes(graph, options, asked));
+    SF_ASSIGN(const QuantizePlan chosen, annotate(graph, options));
+    SF_TRY(tell(chosen, choice.strict, method));
+    method.computes_in_float = !chosen.in_float.empty();
+  }
   std::map<std::pair<Observer, bool>, QuantizeReport> reports;  // by observer and whether some nodes are wide
   const auto make_with = [&](const Observations& seen, Observer observer) -> Result<Graph> {
     const Stopwatch time(method.quantize_s);
@@ -175,7 +189,7 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     options.wide.clear();
     return make_with(seen, observer);
   };
-  if (choice.widen && options.scheme.activation_bits == 8)
+  if (choice.widen && options.scheme.activation_bits == 8 && !searches)
     improving.widen = [&](const Observations& seen, Observer observer) -> Result<std::optional<Graph>> {
       options.wide.clear();
       if (!std::exchange(looked, true)) {
@@ -193,7 +207,9 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   graph = std::move(improved.graph);
   method.conversions = reports[{improved.observer, improved.widened}].converts;
   if (improved.widened) method.notes.push_back(told_wide(graph, wide));
-  if (!choice.export_encodings.empty()) SF_TRY(export_encodings(graph, choice.export_encodings));
+  SF_ASSIGN(const Ranks ranks, Ranks::get());
+  if (!choice.export_encodings.empty() && ranks.writes())
+    SF_TRY(export_encodings(graph, choice.export_encodings));
   return {};
 }
 

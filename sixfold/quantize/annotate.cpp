@@ -97,7 +97,9 @@ class Annotator {
       const QuantizeRule rule = quantize_rule(node.op);
       const Origin& origin = graph_.origin(node);
       SF_ASSIGN(const RecipeChoice asked, options_.recipe.choice_for(graph_, node, rules_used));
-      NodeChoice c{.scheme = asked.scheme.value_or(options_.scheme),
+      const auto own = options_.schemes.find(id.index);
+      const Scheme& usual = own != options_.schemes.end() ? own->second : options_.scheme;
+      NodeChoice c{.scheme = asked.scheme.value_or(usual),
                    .observer = asked.observer.value_or(options_.observer)};
       if (options_.wide.contains(id.index) && c.scheme.activation_bits == 8) c.scheme.activation_bits = 16;
       c.per_channel = asked.per_channel.value_or(node.op == Op::convolution ? options_.per_channel_conv

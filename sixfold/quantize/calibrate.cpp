@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <thread>
 
 #include "sixfold/engine/session.h"
+#include "sixfold/quantize/ranks.h"
 #include "sixfold/quantize/statistics.h"
 #include "sixfold/quantize/watched.h"
 
@@ -31,6 +33,11 @@ struct Seen {
     non_finite = non_finite || o.non_finite;
     count += o.count;
   }
+};
+
+struct SampleRange {  // of one value in one sample
+  uint32_t value = 0;
+  float low = 0, high = 0;
 };
 
 // Read by nothing but softmax along its rows.
@@ -64,24 +71,35 @@ class Calibrator {
 
   Result<Observations> run() {
     SF_TRY(check_samples(graph_, samples_));
+    SF_ASSIGN(ranks_, Ranks::get());
     SF_TRY(make_workers());
     Observations out;
     out.values.resize(graph_.value_count());
     out.samples = samples_.count();
-    const size_t total = samples_.count(), width = workers_.size();
+    // This process's part: every ranks-th sample.
+    const size_t stride = ranks_.count(), total = (samples_.count() + stride - 1 - ranks_.rank()) / stride;
+    const auto sample = [&](size_t i) { return ranks_.rank() + i * stride; };
+    const size_t width = workers_.size();
     if (options_.progress) options_.progress(0, total);
     cpu::Pool pool(width);
-    for (size_t first = 0; first < total; first += width) {
+    std::optional<std::pair<size_t, std::string>> failed;
+    for (size_t first = 0; first < total && !failed; first += width) {
       const size_t now = std::min(width, total - first);
-      pool.for_each(now, [&](size_t w) { workers_[w].status = run_sample(workers_[w], first + w); });
-      for (size_t w = 0; w < now; ++w) {  // the first sample's error, whichever thread was faster
-        if (!workers_[w].status.ok())
-          return workers_[w].status.take_error().during(cat("running ", samples_.name(first + w)));
-        follow(workers_[w], first + w, out);
+      pool.for_each(now, [&](size_t w) { workers_[w].status = run_sample(workers_[w], sample(first + w)); });
+      for (size_t w = 0; w < now && !failed; ++w) {  // the first sample's error, whichever thread was faster
+        const size_t i = sample(first + w);
+        if (!workers_[w].status.ok()) {
+          Error error = workers_[w].status.take_error().during(cat("running ", samples_.name(i)));
+          if (stride == 1) return error;
+          failed = {i, error.message()};
+          break;
+        }
+        keep(workers_[w], i, out);
       }
       if (options_.progress) options_.progress(first + now, total);
     }
     for (const Worker& w : workers_) merge(w);
+    if (stride > 1) SF_TRY(exchange(failed, out));
     finish(out);
     return out;
   }
@@ -222,17 +240,70 @@ class Calibrator {
     }
   }
 
-  // What must happen in the order of the samples.
-  void follow(Worker& w, size_t sample, Observations& out) {
+  // A sample's ranges: averages move in the order of the samples, whoever ran them.
+  void keep(Worker& w, size_t sample, Observations& out) {
+    std::vector<SampleRange> ranges;
     for (size_t i = 0; i < w.sample.size(); ++i) {
       const Seen& s = w.sample[i];
       if (s.count == 0) continue;
-      Observation& o = out.values[i];
       w.all[i].merge(s);
-      const float low = masked_[i] ? s.unmasked_min : s.min;
-      o.average_min = sample ? o.average_min + kMovingAverage * (low - o.average_min) : low;
-      o.average_max = sample ? o.average_max + kMovingAverage * (s.max - o.average_max) : s.max;
+      ranges.push_back({static_cast<uint32_t>(i), masked_[i] ? s.unmasked_min : s.min, s.max});
     }
+    if (ranks_.count() == 1)
+      follow(ranges, sample, out);
+    else
+      ranges_[sample] = std::move(ranges);
+  }
+  static void follow(const std::vector<SampleRange>& ranges, size_t sample, Observations& out) {
+    for (const SampleRange& r : ranges) {
+      if (r.value >= out.values.size()) continue;
+      Observation& o = out.values[r.value];
+      o.average_min = sample ? o.average_min + kMovingAverage * (r.low - o.average_min) : r.low;
+      o.average_max = sample ? o.average_max + kMovingAverage * (r.high - o.average_max) : r.high;
+    }
+  }
+
+  // What all ranks saw, into worker 0 of each of them; the first sample's error, to all of them.
+  Status exchange(const std::optional<std::pair<size_t, std::string>>& failed, Observations& out) {
+    Packer mine;
+    mine.add(static_cast<uint64_t>(failed ? failed->first : UINT64_MAX));
+    mine.add_text(failed ? failed->second : "");
+    mine.add(static_cast<uint64_t>(ranges_.size()));
+    for (const auto& [sample, ranges] : ranges_) {
+      mine.add(static_cast<uint64_t>(sample));
+      mine.add_list(ranges);
+    }
+    const Worker& w = workers_[0];
+    for (size_t i = 0; i < w.all.size(); ++i) {
+      mine.add(w.all[i]);
+      w.histograms[i].pack(mine);
+      mine.add_list(w.channels[i]);
+    }
+    const std::vector<std::string> all = ranks_.gather(mine.bytes);
+    uint64_t first = UINT64_MAX;
+    std::string message;
+    for (size_t r = 0; r < all.size(); ++r) {
+      Unpacker theirs(all[r]);
+      const auto sample = theirs.take<uint64_t>();
+      std::string text = theirs.take_text();
+      if (sample < first) first = sample, message = std::move(text);
+      for (auto n = theirs.take<uint64_t>(); n-- > 0;) {
+        const auto at = theirs.take<uint64_t>();
+        ranges_[static_cast<size_t>(at)] = theirs.take_list<SampleRange>();
+      }
+      if (r == ranks_.rank()) continue;
+      Worker other;
+      for (size_t i = 0; i < w.all.size(); ++i) {
+        other.all.push_back(theirs.take<Seen>());
+        other.histograms.push_back(Histogram::unpack(theirs));
+        other.channels.push_back(theirs.take_list<Range>());
+      }
+      merge(other);
+    }
+    if (first != UINT64_MAX) return invalid_argument(message);
+    for (const auto& [sample, ranges] : ranges_) follow(ranges, sample, out);
+    ranges_.clear();
+    return {};
   }
 
   void merge(const Worker& w) {
@@ -324,6 +395,8 @@ class Calibrator {
   const CalibrateOptions& options_;
   std::vector<bool> masked_, rows_;
   std::vector<Worker> workers_;
+  Ranks ranks_;
+  std::map<size_t, std::vector<SampleRange>> ranges_;  // by sample; of all ranks at the end
 };
 
 }  // namespace

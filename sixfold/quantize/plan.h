@@ -45,6 +45,7 @@ struct QuantizeOptions {
   std::set<uint32_t> wide;
   // Nodes that compute in float whatever their scheme says (NodeId::index), with the reason.
   std::map<uint32_t, std::string> in_float;
+  std::map<uint32_t, Scheme> schemes;  // of single nodes (NodeId::index), where no recipe says another
   bool whole_model = true;  // names that match nothing are errors: a part of a model has not all of them
 };
 

@@ -132,5 +132,19 @@ void Histogram::merge(const Histogram& other) {
     counts_[static_cast<size_t>(theirs.first_ - first_) + i] += theirs.counts_[i];
 }
 
+void Histogram::pack(Packer& to) const {
+  to.add(exponent_);
+  to.add(first_);
+  to.add_list(counts_);
+}
+
+Histogram Histogram::unpack(Unpacker& from) {
+  Histogram out;
+  out.exponent_ = from.take<int>();
+  out.first_ = from.take<int64_t>();
+  out.counts_ = from.take_list<uint64_t>();
+  return out;
+}
+
 }  // namespace sixfold
 #endif

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "sixfold/quantize/ranks.h"
+
 namespace sixfold {
 
 struct Extremes {
@@ -25,6 +27,8 @@ class Histogram {
   // Elements in the range that is covered; others are left out.
   void add(const float* x, int64_t n);
   void merge(const Histogram& other);
+  void pack(Packer& to) const;
+  static Histogram unpack(Unpacker& from);
 
   double low() const;
   double high() const;
