@@ -8,7 +8,7 @@ set_target_properties(sixfold_emulator PROPERTIES POSITION_INDEPENDENT_CODE ON C
                       VISIBILITY_INLINES_HIDDEN ON)
 # Without oneDNN, whose threads the pool would hold back.
 target_compile_options(sixfold_emulator PRIVATE -fno-exceptions -fno-rtti -USIXFOLD_ONEDNN $<$<CONFIG:Release>:-O3>)
-target_link_libraries(sixfold_emulator PUBLIC ${PTHREADPOOL} ${HWY} ZLIB::ZLIB Threads::Threads)
+target_link_libraries(sixfold_emulator PUBLIC ${HWY} ZLIB::ZLIB Threads::Threads)
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(QNN_PLATFORM aarch64-ubuntu-gcc9.4)

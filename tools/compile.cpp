@@ -233,8 +233,11 @@ void print(const std::vector<Compiled>& compiled, const Json& report, const std:
     for (const Json& note : m["notes"]) print_line(cat("note: ", note.get<std::string>()));
   for (const Json& note : report["notes"]) print_line(cat("note: ", note.get<std::string>()));
   if (!report["soc"].get<std::string>().empty()) print_fallbacks(compiled, report);
+  const auto delegates = report["delegates"].get<size_t>();
+  const bool emulated = delegates > 0 && report["engine"] == "sixfold emulator";
   print_line(cat("wrote ", path, ", ", report["file_bytes"].dump(), " bytes, ",
-                 counted(report["delegates"].get<size_t>(), "delegate")));
+                 counted(delegates, "delegate"),
+                 emulated ? " for the emulator (--engine qnn: for devices)" : ""));
 }
 
 }  // namespace

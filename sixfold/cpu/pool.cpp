@@ -45,14 +45,9 @@ static void pause_briefly() {
 #endif
 }
 
-}  // namespace sixfold::cpu
-
-// The caller works as well and never waits for a worker that has not come: on busy cores a thread may be
-// woken milliseconds late, which for nets of hundreds of short ops would be most of the time.
-//
 // One job at a time. `state` is its number and the next task: (job << 32) | task. A thread that takes a task
 // by compare-and-swap knows that the job was not done, so what it read of the job before holds.
-struct pthreadpool {
+struct Pool::Workers {
   std::vector<pthread_t> threads;
   std::mutex busy;  // a job is running
   std::atomic<uint64_t> state{0};
@@ -78,14 +73,14 @@ struct pthreadpool {
   }
 
   void serve() {
-    sixfold::cpu::keep_openmp_single();
-    constexpr int kSpins = 2000;  // some 50 us: longer than what lies between the ops of a net
+    keep_openmp_single();
+    constexpr int kSpins = 20000;  // about a millisecond: longer than what lies between the ops of a net
     uint32_t last = wake.load(std::memory_order_acquire);
     while (!stop.load(std::memory_order_acquire)) {
       work(static_cast<uint32_t>(state.load(std::memory_order_acquire) >> 32));
       int spins = 0;
       while (wake.load(std::memory_order_acquire) == last && spins < kSpins) {
-        sixfold::cpu::pause_briefly();
+        pause_briefly();
         ++spins;
       }
       if (spins == kSpins) {
@@ -102,36 +97,34 @@ struct pthreadpool {
   }
 };
 
-namespace sixfold::cpu {
-
 Pool::Pool(size_t threads) {
   keep_openmp_single();
   if (threads == 0) threads = static_cast<size_t>(std::max<long>(1, sysconf(_SC_NPROCESSORS_ONLN)));
-  if (threads > 1) pool_ = new pthreadpool;
+  if (threads > 1) workers_ = new Workers;
   for (size_t i = 1; i < threads; ++i) {
     pthread_t thread;
     const auto serve = [](void* w) -> void* {
-      static_cast<pthreadpool*>(w)->serve();
+      static_cast<Workers*>(w)->serve();
       return nullptr;
     };
-    if (pthread_create(&thread, nullptr, serve, pool_) != 0) break;  // fewer do as well
-    pool_->threads.push_back(thread);
+    if (pthread_create(&thread, nullptr, serve, workers_) != 0) break;  // fewer do as well
+    workers_->threads.push_back(thread);
   }
-  threads_ = pool_ ? pool_->threads.size() + 1 : 1;
+  threads_ = workers_ ? workers_->threads.size() + 1 : 1;
 }
 
 Pool::~Pool() {
-  if (!pool_) return;
-  pool_->stop.store(true);
-  pool_->wake.fetch_add(1);
-  pool_->wake.notify_all();
-  for (const pthread_t thread : pool_->threads) pthread_join(thread, nullptr);
-  delete pool_;
+  if (!workers_) return;
+  workers_->stop.store(true);
+  workers_->wake.fetch_add(1);
+  workers_->wake.notify_all();
+  for (const pthread_t thread : workers_->threads) pthread_join(thread, nullptr);
+  delete workers_;
 }
 
 void Pool::run(void (*task)(void*, size_t), void* context, size_t tasks) {
   keep_openmp_single();
-  pthreadpool& w = *pool_;
+  Workers& w = *workers_;
   // Another thread's job has the workers: this one is the caller's alone.
   const std::unique_lock lock(w.busy, std::try_to_lock);
   if (!lock || tasks >= UINT32_MAX) {

@@ -1,4 +1,6 @@
-// Threads for kernels, over pthreadpool.
+// Threads for kernels. The caller works as well, and never waits for a worker that has not come: on busy
+// cores a thread may be woken milliseconds late, which for nets of hundreds of short ops would be most of the
+// time (pthreadpool, whose callers do wait, took a hundred times as long there).
 //
 // Work is split into tasks by shape alone, never by thread count, so results do not depend on it.
 #pragma once
@@ -7,8 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-
-struct pthreadpool;
 
 namespace sixfold::cpu {
 
@@ -46,9 +46,10 @@ class Pool {
   }
 
  private:
+  struct Workers;
   void run(void (*task)(void*, size_t), void* context, size_t tasks);
   size_t threads_;
-  pthreadpool* pool_ = nullptr;
+  Workers* workers_ = nullptr;
 };
 
 }  // namespace sixfold::cpu
