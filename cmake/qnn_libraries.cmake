@@ -21,7 +21,8 @@ foreach(library Htp System)
   set_target_properties(Qnn${library} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/qnn/lib/${QNN_PLATFORM})
   target_compile_options(Qnn${library} PRIVATE -fno-exceptions -fno-rtti)
-  target_link_options(Qnn${library} PRIVATE -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,--no-undefined)
+  # nodelete: its threads live as long as the process, also when a client closes the library.
+  target_link_options(Qnn${library} PRIVATE -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,--no-undefined -Wl,-z,nodelete)
   target_link_libraries(Qnn${library} PRIVATE sixfold_emulator)
 endforeach()
 add_custom_target(qnn_libraries DEPENDS QnnHtp QnnSystem)
