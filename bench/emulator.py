@@ -7,7 +7,6 @@ ONNX Runtime's models are made by quantize_static: QDQ, unsigned 8-bit activatio
 `SIXFOLD_QUANT_KERNELS=avx2` keeps our kernels to AVX2; ONNX Runtime has no such switch, so its column is that of the best it has for this CPU.
 Rounds alternate; a cell is the median over rounds of each round's median, with the spread (largest minus smallest) behind it.
 """
-import argparse
 import json
 import os
 import pathlib
@@ -125,12 +124,7 @@ def bench(name, args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--json", type=pathlib.Path)
-    args = parser.parse_args()
+    args = models.arguments(__doc__)
     print(f"{models.cpu_name()}, {args.threads} threads, ms; onnxruntime {onnxruntime.__version__}\n")
     print("| model | onnxruntime int8 | 8a8w | ratio | 8a8w avx2 | ratio | 16a8w | to 8a8w |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)

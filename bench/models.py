@@ -163,13 +163,18 @@ def cpu_name():
     return found[1] if found else platform.machine()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(description):
+    """Those of every table of models beside a peer."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="")
     parser.add_argument("--json", type=pathlib.Path)
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    args = arguments(__doc__)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     print(f"{cpu_name()}, {args.threads} threads, fp32; sixfold {commit}, onnxruntime {onnxruntime.__version__}\n")
     print("| model | sixfold ms | onnxruntime ms | ratio |\n| --- | ---: | ---: | ---: |", flush=True)

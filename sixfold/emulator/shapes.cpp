@@ -49,6 +49,14 @@ Dims reduced(const Dims& dims, uint32_t mask, bool keep) {
   return out;
 }
 
+// A parameter that has `count` words for each axis of in[0].
+Status words_by_axis(const OpView& op, std::string_view name, uint32_t count) {
+  const Dims& has = op.find(name)->tensor.dims;
+  const auto axes = static_cast<uint32_t>(op.in(0).rank());
+  if (has == Dims{axes, count}) return {};
+  return unsupported(name, " has dims ", has, ", expected [", axes, ", ", count, "]");
+}
+
 }  // namespace
 
 Status same(const OpView& op) { return like(op.in(0), "in[0]", op.out(), "out[0]"); }
@@ -189,9 +197,7 @@ Status concat(const OpView& op) {
 
 Status slice(const OpView& op) {
   const Dims& dims = op.in(0).dims;
-  const ParamDef* ranges = op.find("ranges");
-  if (ranges->tensor.dims != Dims{static_cast<uint32_t>(dims.size()), 3})
-    return unsupported("ranges has dims ", ranges->tensor.dims, ", expected [", dims.size(), ", 3]");
+  SF_TRY(words_by_axis(op, "ranges", 3));
   // Masks change what a range means; their results are not foretold here.
   if (op.u32("begin_mask", 0) != 0 || op.u32("end_mask", 0) != 0 || op.u32("shrink_axes", 0) != 0 ||
       op.u32("new_axes_mask", 0) != 0)
@@ -214,9 +220,7 @@ Status slice(const OpView& op) {
 
 Status pad(const OpView& op) {
   const Dims& dims = op.in(0).dims;
-  const ParamDef* amount = op.find("pad_amount");
-  if (amount->tensor.dims != Dims{static_cast<uint32_t>(dims.size()), 2})
-    return unsupported("pad_amount has dims ", amount->tensor.dims, ", expected [", dims.size(), ", 2]");
+  SF_TRY(words_by_axis(op, "pad_amount", 2));
   const uint32_t scheme = op.u32("scheme", 0);
   if (scheme > 3) return unsupported("scheme is ", scheme, ", expected at most 3");
   if (scheme != 0 && dims.size() > 4)
