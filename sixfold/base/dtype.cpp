@@ -58,24 +58,4 @@ DType promote(DType a, DType b) {
   return size_of(a) == bytes ? a : b;
 }
 
-std::string_view code_name(Code code) {
-  switch (code) {
-    case Code::InvalidArgument:
-      return "invalid argument";
-    case Code::InvalidModel:
-      return "invalid model";
-    case Code::Unsupported:
-      return "unsupported";
-    case Code::NotFound:
-      return "not found";
-    case Code::OutOfMemory:
-      return "out of memory";
-    case Code::Device:
-      return "device error";
-    case Code::Internal:
-      return "internal error";
-  }
-  return "error";
-}
-
 }  // namespace sixfold

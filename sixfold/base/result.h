@@ -30,16 +30,13 @@ std::string_view code_name(Code code);
 
 class Error {
  public:
-  Error(Code code, std::string message) : info_(new Info{code, std::move(message)}) {}
+  Error(Code code, std::string message);
 
   Code code() const { return info_->code; }
   const std::string& message() const { return info_->message; }
 
   // Adds where it happened, outermost last: "weights end early (while reading fc.weight)".
-  Error during(std::string_view what) && {
-    info_->message += cat(" (while ", what, ")");
-    return std::move(*this);
-  }
+  Error during(std::string_view what) &&;
 
  private:
   friend class Status;
@@ -47,8 +44,11 @@ class Error {
     Code code;
     std::string message;
   };
+  struct Free {  // not inlined at the end of every scope that has a Status
+    void operator()(Info* info) const;
+  };
   Error() = default;
-  std::unique_ptr<Info> info_;
+  std::unique_ptr<Info, Free> info_;
 };
 
 class [[nodiscard]] Status {
@@ -88,22 +88,26 @@ class [[nodiscard]] Result {
   Status status_;
 };
 
+namespace text {
+[[gnu::cold]] Error error(Code code, const char* kinds, ...);  // with what join makes of the parts
+}
+
 // fail(Code::InvalidModel, "node ", name, " has ", n, " inputs, expected 2")
 template <typename... Parts>
-Error fail(Code code, const Parts&... parts) {
-  return Error(code, cat(parts...));
+[[gnu::always_inline]] inline Error fail(Code code, const Parts&... parts) {
+  return text::error(code, text::kKinds<Parts...>, text::passed(parts)...);
 }
 template <typename... Parts>
-Error invalid_model(const Parts&... parts) {
-  return Error(Code::InvalidModel, cat(parts...));
+[[gnu::always_inline]] inline Error invalid_model(const Parts&... parts) {
+  return fail(Code::InvalidModel, parts...);
 }
 template <typename... Parts>
-Error invalid_argument(const Parts&... parts) {
-  return Error(Code::InvalidArgument, cat(parts...));
+[[gnu::always_inline]] inline Error invalid_argument(const Parts&... parts) {
+  return fail(Code::InvalidArgument, parts...);
 }
 template <typename... Parts>
-Error unsupported(const Parts&... parts) {
-  return Error(Code::Unsupported, cat(parts...));
+[[gnu::always_inline]] inline Error unsupported(const Parts&... parts) {
+  return fail(Code::Unsupported, parts...);
 }
 
 #define SF_CONCAT_(a, b) a##b

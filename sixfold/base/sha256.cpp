@@ -58,8 +58,8 @@ void plain_blocks(uint32_t state[8], const std::byte* data, size_t blocks) {
 
 bool has_sha_instructions() {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
-  return (b >> 29 & 1) && __builtin_cpu_supports("sse4.1");
+  const bool sse41 = __get_cpuid(1, &a, &b, &c, &d) && (c >> 19 & 1);
+  return sse41 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 29 & 1);
 }
 
 // The instructions keep the state as (a, b, e, f) and (c, d, g, h), highest first, and do two rounds each.
