@@ -4,6 +4,7 @@
 
 #include "sixfold/base/mapped_file.h"
 #include "sixfold/execute/method.h"
+#include "sixfold/ops/aten.h"
 #include "sixfold/pte/verify.h"
 #include "tools/command.h"
 
@@ -11,16 +12,23 @@ namespace sixfold::tools {
 namespace {
 
 struct Needs {
-  std::set<std::string> kernels, rules;
+  std::set<std::string> kernels, rules, families;
   Usage usage;
 };
 
 void note_kernels(const pte::Method& method, Needs& needs) {
+  for (const pte::Value& value : method.values)
+    if (const auto* t = std::get_if<pte::Tensor>(&value); t && t->location != pte::Location::segment)
+      needs.kernels.insert("external data");
   for (const pte::Operator& op : method.operators) {
     const KernelRow* row = find_kernel(pte::kernel_name(op));
-    if (!row) continue;  // a prim, which every build has
+    if (!row && find_prim(pte::kernel_name(op))) needs.kernels.insert(pte::kernel_name(op));
+    if (!row) continue;
     needs.kernels.insert(row->name);
     needs.rules.insert(row->target);
+    for (const aten::Family& family : aten::families())
+      for (const AtenRule& rule : family.rules)
+        if (rule.target == std::string_view(row->target)) needs.families.insert(family.name);
   }
 }
 
@@ -74,10 +82,11 @@ Status kernels_command(const KernelsOptions& options) {
   for (const Op op : needs.usage.ops) ops.push_back(to_text(op));
   for (const DType dtype : needs.usage.dtypes)
     dtypes.push_back(dtype == DType::boolean ? "boolean" : to_text(dtype));
-  const std::string text = cat("// Written by `sixfold kernels`: what a selective build keeps.\n",
-                               "namespace sixfold::selection {\n", array("kKeptKernels", needs.kernels),
-                               array("kKeptRules", needs.rules), array("kKeptOps", ops),
-                               array("kKeptDTypes", dtypes), "}  // namespace sixfold::selection");
+  const std::string text =
+      cat("// Written by `sixfold kernels`: what a selective build keeps.\n",
+          "namespace sixfold::selection {\n", array("kKeptKernels", needs.kernels),
+          array("kKeptRules", needs.rules), array("kKeptFamilies", needs.families), array("kKeptOps", ops),
+          array("kKeptDTypes", dtypes), "}  // namespace sixfold::selection");
   if (options.output.empty()) {
     print_line(text);
     return {};

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -67,7 +68,19 @@ class Dim {
   friend std::string to_text(const Dim& dim);
   friend struct DimAlgebra;
   int64_t value_ = 0;
+#ifdef SIXFOLD_SELECTION
+  // Symbols are the compiler's. A runtime alone meets numbers, and a Dim is no more than its number there.
+  struct NoPoly {
+    NoPoly& operator=(const std::shared_ptr<const Poly>&) { std::abort(); }
+    const Poly* operator->() const { std::abort(); }
+    explicit operator bool() const { return false; }
+    friend bool operator==(NoPoly, NoPoly) { return true; }
+    friend bool operator==(NoPoly, std::nullptr_t) { return true; }
+  };
+  [[no_unique_address]] NoPoly poly_;
+#else
   std::shared_ptr<const Poly> poly_;
+#endif
 };
 
 std::string to_text(const Dim& dim);

@@ -9,6 +9,7 @@
 #include <array>
 #include <vector>
 
+#include "sixfold/base/short_sort.h"
 #include "sixfold/cpu/kernel.h"
 
 namespace sixfold::cpu {
@@ -35,8 +36,7 @@ class BroadcastLoop {
       }
       axes_.push_back(axis);
     }
-    std::stable_sort(axes_.begin(), axes_.end(),
-                     [](const Axis& a, const Axis& b) { return a.stride[0] > b.stride[0]; });
+    sort_short(axes_, [](const Axis& a, const Axis& b) { return a.stride[0] > b.stride[0]; });
     merge_axes();
     if (axes_.empty()) axes_.push_back(Axis{1, {}});
     inner_ = axes_.back();

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "sixfold/base/short_sort.h"
+
 namespace sixfold::cpu {
 namespace {
 
@@ -93,7 +95,7 @@ Result<StridedCopy> StridedCopy::make(size_t element_size, const Shape& shape, c
   for (size_t i = 0; i < shape.size(); ++i)
     if (shape[i] != 1) axes.push_back({shape[i], src_strides[i] * size, dst_strides[i] * size});
   // Writing in order of memory; axes that follow each other on both sides are one.
-  std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.dst > b.dst; });
+  sort_short(axes, [](const Axis& a, const Axis& b) { return a.dst > b.dst; });
   for (const Axis& axis : axes) {
     if (!out.outer_.empty()) {
       Axis& last = out.outer_.back();
@@ -232,7 +234,7 @@ void copy_bytes(Pool& pool, const void* src, void* dst, size_t n) {
 Shape memory_order(const Shape& shape, const Shape& strides) {
   Shape order(shape.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+  sort_short(order, [&](int64_t a, int64_t b) {
     return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)];
   });
   return order;

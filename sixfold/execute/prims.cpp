@@ -212,20 +212,26 @@ Status copy_index(std::span<const pte::Index> args, Values& values) {
 
 }  // namespace
 
+// Those that a selective build does not keep have been refused when the method was loaded.
 Status run_prim(Prim prim, std::span<const pte::Index> args, Values& values) {
+  if constexpr (!keeps_any_prim()) return Error(Code::Internal, "this build has no prims");
   switch (prim) {
     case Prim::sym_size:
-      return size_of_axis(args, values);
+      if constexpr (keeps(Prim::sym_size)) return size_of_axis(args, values);
+      break;
     case Prim::sym_numel: {
       SF_ASSIGN(const TensorState* t, tensor_of(values, args[0]));
       return set(values, args[1], t->count());
     }
     case Prim::item:
-      return item(args, values);
+      if constexpr (keeps(Prim::item)) return item(args, values);
+      break;
     case Prim::view:
-      return view(args, values);
+      if constexpr (keeps(Prim::view)) return view(args, values);
+      break;
     case Prim::copy_index:
-      return copy_index(args, values);
+      if constexpr (keeps(Prim::copy_index)) return copy_index(args, values);
+      break;
     case Prim::sym_ite: {
       SF_ASSIGN(const int64_t condition, values.integer(args[0]));
       return set(values, args[3], values[condition != 0 ? args[1] : args[2]]);

@@ -4,6 +4,12 @@
 #include "sixfold/pte/open.h"
 
 namespace sixfold {
+namespace {
+
+// A selective build reads data files if one of its programs needs one, which `sixfold kernels` lists.
+constexpr bool kReadsDataFiles = keeps(Part::kernel, "external data");
+
+}  // namespace
 
 Result<std::shared_ptr<Program::State>> Program::load(std::span<const std::byte> bytes,
                                                       const LoadOptions& options) {
@@ -14,7 +20,10 @@ Result<std::shared_ptr<Program::State>> Program::load(std::span<const std::byte>
   SF_ASSIGN(state->program, pte::open(bytes, open, &state->layout, &sealed));
   state->file = bytes;
   if (state->layout.manifest) state->sealed = std::move(sealed);
+  if (!kReadsDataFiles && !options.data_files.empty())
+    return unsupported("this build reads no data files: the programs that it is for have none");
   for (const std::string& path : options.data_files) {
+    if constexpr (!kReadsDataFiles) break;
     SF_ASSIGN(const auto file, MappedFile::open(path));
     if (options.prefetch) file->prefetch();
     auto data = pte::read_ptd(file->bytes(), options.limits);
@@ -63,8 +72,9 @@ Result<std::span<const std::byte>> Program::data_of(const pte::Tensor& tensor) c
     const auto& all = tensor.allocation ? state_->program.mutable_data : state_->program.constants;
     return all[tensor.data_index];
   }
-  for (const pte::DataFile& file : state_->data)
-    if (file.find(tensor.name)) return pte::external_data(file, tensor);
+  if constexpr (kReadsDataFiles)
+    for (const pte::DataFile& file : state_->data)
+      if (file.find(tensor.name)) return pte::external_data(file, tensor);
   return fail(Code::NotFound, "the tensor ", tensor.name, " is in an external data file, and ",
               state_->data.empty() ? "none was given"
                                    : cat("none of the ", state_->data.size(), " that were given has it"));

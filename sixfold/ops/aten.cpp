@@ -5,14 +5,15 @@
 namespace sixfold::aten {
 
 std::span<const Family> families() {
+#define SF_FAMILY(id) \
+  { #id, keeps(Part::family, #id) ? id##_rules() : std::span < const AtenRule>() }
   static const Family table[] = {
-      {"unary", unary_rules()},         {"binary", binary_rules()},   {"reduce", reduce_rules()},
-      {"norm", norm_rules()},           {"matmul", matmul_rules()},   {"conv", conv_rules()},
-      {"attention", attention_rules()}, {"rnn", rnn_rules()},         {"pool", pool_rules()},
-      {"image", image_rules()},         {"shape", shape_rules()},     {"index", index_rules()},
-      {"quantize", quantize_rules()},   {"special", special_rules()}, {"linalg", linalg_rules()},
-      {"backward", backward_rules()},
+      SF_FAMILY(unary),    SF_FAMILY(binary),  SF_FAMILY(reduce),    SF_FAMILY(norm),
+      SF_FAMILY(matmul),   SF_FAMILY(conv),    SF_FAMILY(attention), SF_FAMILY(rnn),
+      SF_FAMILY(pool),     SF_FAMILY(image),   SF_FAMILY(shape),     SF_FAMILY(index),
+      SF_FAMILY(quantize), SF_FAMILY(special), SF_FAMILY(linalg),    SF_FAMILY(backward),
   };
+#undef SF_FAMILY
   return table;
 }
 
@@ -21,7 +22,8 @@ const AtenRule* find_rule(std::string_view target) {
     auto* map = new std::unordered_map<std::string_view, const AtenRule*>;
     for (const Family& family : families()) {
       for (const AtenRule& rule : family.rules) {
-        if (rule.target) map->emplace(rule.target, &rule);  // one row for each overload: checked by AtenRules' test
+        if (rule.target)
+          map->emplace(rule.target, &rule);  // one row for each overload: checked by AtenRules' test
       }
     }
     return map;

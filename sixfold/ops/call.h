@@ -8,6 +8,8 @@
 // call of a loaded program. Rules know neither.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -168,11 +170,28 @@ inline DType to_float(DType d) { return is_float(d) ? d : DType::f32; }
 struct AtenRule {
   using Apply = Status (*)(Call& call);
   // Both null for a rule that this build does not keep.
+  consteval AtenRule() : target(nullptr), apply(nullptr) {}
   consteval AtenRule(const char* name, Apply rule)
       : target(keeps(Part::rule, name) ? name : nullptr), apply(target ? rule : nullptr) {}
 
   const char* target;  // "aten.add.Tensor"
   Apply apply;
 };
+
+// The rows of a table that this build keeps: kept<kRules>().
+template <const auto& rows>
+std::span<const AtenRule> kept() {
+#ifdef SIXFOLD_SELECTION
+  static constexpr auto is_kept = [](const AtenRule& row) { return row.target != nullptr; };
+  static constexpr auto out = [] {
+    std::array<AtenRule, std::ranges::count_if(rows, is_kept)> some{};
+    std::ranges::copy_if(rows, some.begin(), is_kept);
+    return some;
+  }();
+  return out;
+#else
+  return rows;
+#endif
+}
 
 }  // namespace sixfold

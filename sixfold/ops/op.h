@@ -41,6 +41,12 @@ constexpr bool keeps(Op op) {
   return false;
 }
 
+// Whether op is `one`, in a build that keeps that: code for others is not even compiled.
+template <Op one>
+constexpr bool is(Op op) {
+  return keeps(one) && op == one;
+}
+
 std::string_view to_text(Op op);
 std::optional<Op> find_op(std::string_view name);
 

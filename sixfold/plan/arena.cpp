@@ -84,8 +84,10 @@ Arena plan_arena(std::span<const Block> given, uint64_t alignment) {
   using Before = bool (*)(const Block& a, const Block& b);
   const auto sorted = [&](Before before) {
     Order order = natural;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t x, size_t y) { return before(blocks[x], blocks[y]); });
+    std::sort(order.begin(), order.end(), [&](size_t x, size_t y) {
+      if (before(blocks[x], blocks[y])) return true;
+      return x < y && !before(blocks[y], blocks[x]);  // equals as they came
+    });
     return order;
   };
   const Order by_size = sorted([](const Block& a, const Block& b) { return a.bytes > b.bytes; });

@@ -99,6 +99,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> attention_rules() { return kRules; }
+std::span<const AtenRule> attention_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -171,6 +171,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> backward_activation_rules() { return kRules; }
+std::span<const AtenRule> backward_activation_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -88,6 +88,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> backward_index_rules() { return kRules; }
+std::span<const AtenRule> backward_index_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -88,6 +88,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> backward_loss_rules() { return kRules; }
+std::span<const AtenRule> backward_loss_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

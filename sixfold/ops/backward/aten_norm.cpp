@@ -117,6 +117,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> backward_norm_rules() { return kRules; }
+std::span<const AtenRule> backward_norm_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -108,6 +108,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> backward_product_rules() { return kRules; }
+std::span<const AtenRule> backward_product_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -187,6 +187,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> backward_resample_rules() { return kRules; }
+std::span<const AtenRule> backward_resample_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -205,6 +205,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> arithmetic_rules() { return kRules; }
+std::span<const AtenRule> arithmetic_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

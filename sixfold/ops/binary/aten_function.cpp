@@ -107,6 +107,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> binary_function_rules() { return kRules; }
+std::span<const AtenRule> binary_function_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

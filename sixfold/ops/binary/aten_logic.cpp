@@ -149,6 +149,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> logic_rules() { return kRules; }
+std::span<const AtenRule> logic_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -197,6 +197,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> conv_rules() { return kRules; }
+std::span<const AtenRule> conv_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -211,6 +211,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> image_rules() { return kRules; }
+std::span<const AtenRule> image_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -252,6 +252,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> put_rules() { return kRules; }
+std::span<const AtenRule> put_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -94,6 +94,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> sort_rules() { return kRules; }
+std::span<const AtenRule> sort_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -240,6 +240,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> take_rules() { return kRules; }
+std::span<const AtenRule> take_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

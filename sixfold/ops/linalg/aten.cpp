@@ -232,7 +232,8 @@ constexpr AtenRule kRules[] = {
 
 std::span<const AtenRule> linalg_rules() {
   static const std::vector<AtenRule> all = [] {
-    std::vector<AtenRule> rules(std::begin(kRules), std::end(kRules));
+    const std::span own = kept<kRules>();
+    std::vector<AtenRule> rules(own.begin(), own.end());
     for (const auto more : {factor_rules(), spectrum_rules()})
       rules.insert(rules.end(), more.begin(), more.end());
     return rules;

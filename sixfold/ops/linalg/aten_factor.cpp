@@ -197,6 +197,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> factor_rules() { return kRules; }
+std::span<const AtenRule> factor_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

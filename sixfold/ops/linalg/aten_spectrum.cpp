@@ -177,6 +177,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> spectrum_rules() { return kRules; }
+std::span<const AtenRule> spectrum_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

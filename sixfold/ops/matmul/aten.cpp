@@ -367,6 +367,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> matmul_rules() { return kRules; }
+std::span<const AtenRule> matmul_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

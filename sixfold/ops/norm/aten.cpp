@@ -242,6 +242,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> norm_rules() { return kRules; }
+std::span<const AtenRule> norm_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -161,13 +161,13 @@ std::unique_ptr<Kernel> make_batch_norm(const KernelCall& call) {
 
 KernelResult layer_norm(const KernelCall& call) {
   if (call.in[0].dtype == DType::f32) return make_layer_norm<float>(call);
-  if (call.in[0].dtype == DType::f64) return make_layer_norm<double>(call);
+  if (keeps(DType::f64) && call.in[0].dtype == DType::f64) return make_layer_norm<double>(call);
   return unsupported(call.op, " of ", call.in[0].dtype);
 }
 
 KernelResult group_norm(const KernelCall& call) {
   if (call.in[0].dtype == DType::f32) return make_group_norm<float>(call);
-  if (call.in[0].dtype == DType::f64) return make_group_norm<double>(call);
+  if (keeps(DType::f64) && call.in[0].dtype == DType::f64) return make_group_norm<double>(call);
   return unsupported(call.op, " of ", call.in[0].dtype);
 }
 
@@ -176,7 +176,7 @@ KernelResult batch_norm(const KernelCall& call) {
                            (is_channels_last(call.in[0]) && is_channels_last(call.out[0]));
   if (!same_layout) return unsupported("batch_norm from one memory layout to another");
   if (call.in[0].dtype == DType::f32) return make_batch_norm<float>(call);
-  if (call.in[0].dtype == DType::f64) return make_batch_norm<double>(call);
+  if (keeps(DType::f64) && call.in[0].dtype == DType::f64) return make_batch_norm<double>(call);
   return unsupported(call.op, " of ", call.in[0].dtype);
 }
 

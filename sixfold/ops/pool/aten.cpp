@@ -139,6 +139,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> pool_rules() { return kRules; }
+std::span<const AtenRule> pool_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

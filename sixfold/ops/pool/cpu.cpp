@@ -104,14 +104,14 @@ void pool_any(const Plan& plan, const T* in, T* out, int64_t* indices, int64_t b
       for (int64_t b = 0, h = wh.begin; b < wh.count; ++b, h += height.step)
         for (int64_t e = 0, w = ww.begin; e < ww.count; ++e, w += width.step) {
           const T v = plane[d * s[2] + h * s[3] + w * s[4]];
-          if (!plan.max) {
+          if (!plan.takes_max()) {
             sum = static_cast<T>(sum + v);
           } else if (v > best || v != v) {  // NaN wins, the last one
             best = v;
             index = (d * height.in + h) * width.in + w;
           }
         }
-    if (plan.max) {
+    if (plan.takes_max()) {
       if (out) out[at(plan.out_strides)] = best;
       if (indices) indices[at(plan.index_strides)] = index;
     } else {
@@ -157,7 +157,7 @@ void run_f32(const Plan& plan, int64_t work, const Buffers& buffers) {
 // An average of a whole image, which torch computes as a mean: its sums keep their digits over many elements.
 // A few elements lose none.
 bool is_mean(const Plan& plan) {
-  if (plan.max || plan.dtype != DType::f32) return false;
+  if (plan.takes_max() || plan.dtype != DType::f32) return false;
   int64_t size = 1;
   for (const Axis& axis : plan.axes) {
     if (axis.out != 1 || axis.windows[0].count != axis.in) return false;

@@ -32,7 +32,7 @@ struct Sum {
 
 // What a sum is divided by; a maximum by 1, which changes nothing.
 HWY_INLINE float divisor(const Plan& plan, const Window& d, const Window& h, const Window& w) {
-  if (plan.max) return 1.0f;
+  if (plan.takes_max()) return 1.0f;
   return static_cast<float>(plan.divisor ? plan.divisor : d.size * h.size * w.size);
 }
 
@@ -64,7 +64,7 @@ HWY_INLINE void pixel(const Plan& plan, const Window& wd, const Window& wh, cons
           a3 = F::combine(a3, hn::LoadU(d, p + 3 * lanes));
         }
       }
-    if (!plan.max) {
+    if (!plan.takes_max()) {
       const V v = hn::Set(d, by);
       a0 = hn::Div(a0, v), a1 = hn::Div(a1, v), a2 = hn::Div(a2, v), a3 = hn::Div(a3, v);
     }
@@ -80,7 +80,7 @@ HWY_INLINE void pixel(const Plan& plan, const Window& wd, const Window& wh, cons
         const float* p = first(z, y) + c;
         for (int64_t x = 0; x < ww.count; ++x, p += w_step) a = F::combine(a, hn::LoadU(d, p));
       }
-    hn::StoreU(plan.max ? a : hn::Div(a, hn::Set(d, by)), d, out + c);
+    hn::StoreU(plan.takes_max() ? a : hn::Div(a, hn::Set(d, by)), d, out + c);
   }
   for (; c < c_end; ++c) {
     float a = F::kInit;
@@ -103,7 +103,7 @@ HWY_NOINLINE void channels_last(const Plan& plan, const float* in, float* out, i
     float* to = out + row * width.out * plan.channels;
     for (int64_t ow = 0; ow < width.out; ++ow, to += plan.channels) {
       const Window &wd = depth.windows[od], &wh = height.windows[oh], &ww = width.windows[ow];
-      if (!plan.max && (wd.count == 0 || wh.count == 0 || ww.count == 0))
+      if (!plan.takes_max() && (wd.count == 0 || wh.count == 0 || ww.count == 0))
         std::fill(to + c_begin, to + c_end, 0.0f);
       else
         pixel<F>(plan, wd, wh, ww, in + n * image, to, c_begin, c_end);
@@ -176,7 +176,7 @@ HWY_INLINE void row_by_window(const Plan& plan, const Window& wd, const Window& 
       }
     }
     const bool empty = wd.count == 0 || wh.count == 0 || ww.count == 0;
-    out[ow] = !plan.max && empty ? 0.0f : a / divisor(plan, wd, wh, ww);
+    out[ow] = !plan.takes_max() && empty ? 0.0f : a / divisor(plan, wd, wh, ww);
   }
 }
 
@@ -198,7 +198,7 @@ HWY_INLINE void row_by_tap(const Plan& plan, const Window& wd, const Window& wh,
         if (lo < hi) combine_row<F>(out + lo, line + lo * width.stride + offset, hi - lo, width.stride);
       }
     }
-  if (plan.max) return;
+  if (plan.takes_max()) return;
   for (int64_t ow = 0; ow < width.out; ++ow) {
     const bool empty = wd.count == 0 || wh.count == 0 || width.windows[ow].count == 0;
     out[ow] = empty ? 0.0f : out[ow] / divisor(plan, wd, wh, width.windows[ow]);
@@ -222,13 +222,13 @@ HWY_NOINLINE void planes(const Plan& plan, const float* in, float* out, int64_t 
 
 void ChannelsLast(const Plan& plan, const float* in, float* out, int64_t begin, int64_t end, int64_t c_begin,
                   int64_t c_end) {
-  if (plan.max)
+  if (plan.takes_max())
     channels_last<Max>(plan, in, out, begin, end, c_begin, c_end);
   else
     channels_last<Sum>(plan, in, out, begin, end, c_begin, c_end);
 }
 void Planes(const Plan& plan, const float* in, float* out, int64_t begin, int64_t end) {
-  if (plan.max)
+  if (plan.takes_max())
     planes<Max>(plan, in, out, begin, end);
   else
     planes<Sum>(plan, in, out, begin, end);

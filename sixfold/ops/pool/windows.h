@@ -30,7 +30,9 @@ struct Axis {
 
 struct Plan {
   DType dtype = DType::none;
-  bool max = false;     // else average
+  bool max = false;  // else average
+  // Which of them, in a build that keeps maxima at all.
+  bool takes_max() const { return (keeps(Op::max_pool) || keeps(Op::adaptive_max_pool)) && max; }
   int64_t divisor = 0;  // of an average; 0: the window's size
   int64_t batch = 0, channels = 0;
   std::array<Axis, 3> axes;

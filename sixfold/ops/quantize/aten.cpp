@@ -379,6 +379,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> quantize_rules() { return kRules; }
+std::span<const AtenRule> quantize_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

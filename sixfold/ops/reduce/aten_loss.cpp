@@ -299,6 +299,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> loss_rules() { return kRules; }
+std::span<const AtenRule> loss_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

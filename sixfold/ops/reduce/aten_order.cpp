@@ -213,6 +213,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> order_rules() { return kRules; }
+std::span<const AtenRule> order_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -119,23 +119,17 @@ std::unique_ptr<Kernel> plain_var(Walk walk, double correction) {
 
 template <typename T>
 KernelResult make_plain(Op op, Walk walk, double correction) {
-  switch (op) {
-    case Op::amax:
-      return plain<T, Extreme<T, true>>(std::move(walk));
-    case Op::amin:
-      return plain<T, Extreme<T, false>>(std::move(walk));
-    default:
-      break;
-  }
+  if (is<Op::amax>(op)) return plain<T, Extreme<T, true>>(std::move(walk));
+  if (is<Op::amin>(op)) return plain<T, Extreme<T, false>>(std::move(walk));
   if constexpr (std::is_same_v<T, bool>) {
-    if (op == Op::any) return plain<bool, Any>(std::move(walk));
-    if (op == Op::all) return plain<bool, All>(std::move(walk));
+    if (is<Op::any>(op)) return plain<bool, Any>(std::move(walk));
+    if (is<Op::all>(op)) return plain<bool, All>(std::move(walk));
   } else {
     if (op == Op::sum) return plain<T, Sum<T>>(std::move(walk));
-    if (op == Op::prod) return plain<T, Prod<T>>(std::move(walk));
+    if (is<Op::prod>(op)) return plain<T, Prod<T>>(std::move(walk));
     if constexpr (std::is_floating_point_v<T>) {
       if (op == Op::mean) return plain<T, Mean<T>>(std::move(walk));
-      if (op == Op::var) return plain_var<T>(std::move(walk), correction);
+      if (is<Op::var>(op)) return plain_var<T>(std::move(walk), correction);
     }
   }
   return unsupported(op, " of ", dtype_of<T>());
@@ -147,8 +141,9 @@ KernelResult reduce(const KernelCall& call) {
   const TensorDesc& in = call.in[0];
   Walk walk = plan_walk(in, call.out[0], call.attrs.ints("dims"), call.attrs.flag("keepdim"));
   const double correction = call.op == Op::var ? call.attrs.real("correction") : 0;
-  if (call.op == Op::prod && in.dtype == DType::f16) return plain<Half, Prod<Half>>(std::move(walk));
-  if (call.op == Op::prod && in.dtype == DType::bf16) return plain<BFloat16, Prod<BFloat16>>(std::move(walk));
+  if (is<Op::prod>(call.op) && in.dtype == DType::f16) return plain<Half, Prod<Half>>(std::move(walk));
+  if (is<Op::prod>(call.op) && in.dtype == DType::bf16)
+    return plain<BFloat16, Prod<BFloat16>>(std::move(walk));
   if (is_half(in.dtype)) return unsupported(call.op, " of ", in.dtype);
   const bool long_runs = walk.inner_reduced ? !walk.reduced.empty() && walk.reduced.back().extent >= 8
                                             : walk.kept.back().extent >= 4;

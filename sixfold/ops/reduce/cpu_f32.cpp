@@ -23,7 +23,7 @@ double add_rows(const Walk& w, const float* x, const Row& row) {
 float reduce_rows(Op op, const Walk& w, const float* x, double correction) {
   const int64_t run = w.reduced.back().extent;
   const auto count = static_cast<double>(w.count);
-  if (op == Op::amax || op == Op::amin) {
+  if (is<Op::amax>(op) || is<Op::amin>(op)) {
     float best = op == Op::amax ? -kInfinity : kInfinity;
     for_offsets(w.reduced, w.reduced.size() - 1, [&](int64_t offset) {
       const float v = op == Op::amax ? max_row(x + offset, run) : min_row(x + offset, run);
@@ -55,7 +55,7 @@ void for_slabs(const Walk& w, const float* x, const F& f) {
 void reduce_columns(Op op, const Walk& w, const float* x, float* out, int64_t width, double correction) {
   const WalkAxis& rows = w.reduced.back();
   const auto count = static_cast<double>(w.count);
-  if (op == Op::amax || op == Op::amin) {
+  if (is<Op::amax>(op) || is<Op::amin>(op)) {
     std::fill_n(out, width, op == Op::amax ? -kInfinity : kInfinity);
     for_slabs(w, x, [&](const float* slab) {
       (op == Op::amax ? max_columns : min_columns)(slab, rows.extent, rows.in_stride, width, out);

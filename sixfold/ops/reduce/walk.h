@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "sixfold/base/short_sort.h"
 #include "sixfold/cpu/kernel.h"
 
 namespace sixfold::cpu {
@@ -38,8 +39,7 @@ inline Walk plan_walk(const TensorDesc& in, const TensorDesc& out, const Shape& 
       axes.push_back({{in.shape[i], in.strides[i], reduced ? 0 : out.strides[out_axis]}, reduced});
     if (keepdim || !reduced) ++out_axis;
   }
-  std::stable_sort(axes.begin(), axes.end(),
-                   [](const Axis& a, const Axis& b) { return a.in_stride > b.in_stride; });
+  sort_short(axes, [](const Axis& a, const Axis& b) { return a.in_stride > b.in_stride; });
   std::vector<Axis> merged;
   for (const Axis& b : axes) {
     if (!merged.empty()) {

@@ -202,6 +202,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> rnn_rules() { return kRules; }
+std::span<const AtenRule> rnn_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

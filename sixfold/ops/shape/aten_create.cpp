@@ -293,6 +293,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> create_rules() { return kRules; }
+std::span<const AtenRule> create_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -161,6 +161,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> diagonal_rules() { return kRules; }
+std::span<const AtenRule> diagonal_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

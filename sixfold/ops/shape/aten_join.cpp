@@ -444,6 +444,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> join_rules() { return kRules; }
+std::span<const AtenRule> join_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

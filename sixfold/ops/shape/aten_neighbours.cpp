@@ -142,6 +142,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> neighbour_rules() { return kRules; }
+std::span<const AtenRule> neighbour_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

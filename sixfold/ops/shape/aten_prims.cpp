@@ -133,6 +133,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> prims_rules() { return kRules; }
+std::span<const AtenRule> prims_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -315,6 +315,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> split_rules() { return kRules; }
+std::span<const AtenRule> split_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

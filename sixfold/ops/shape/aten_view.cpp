@@ -286,6 +286,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> view_rules() { return kRules; }
+std::span<const AtenRule> view_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

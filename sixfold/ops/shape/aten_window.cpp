@@ -69,6 +69,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> window_rules() { return kRules; }
+std::span<const AtenRule> window_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -166,6 +166,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> special_rules() { return kRules; }
+std::span<const AtenRule> special_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

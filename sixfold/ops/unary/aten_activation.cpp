@@ -189,6 +189,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> activation_rules() { return kRules; }
+std::span<const AtenRule> activation_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

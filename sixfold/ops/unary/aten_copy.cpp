@@ -123,6 +123,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> copy_rules() { return kRules; }
+std::span<const AtenRule> copy_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -295,6 +295,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> function_rules() { return kRules; }
+std::span<const AtenRule> function_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten
