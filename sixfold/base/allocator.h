@@ -26,6 +26,8 @@ class Allocator {
   virtual size_t available_bytes(size_t /*alignment*/) const { return 0; }
   // Whether what it gives reads as zeros: then a large arena costs only the pages that are used.
   virtual bool gives_zeros() const { return false; }
+  // Told of constants that were packed and are not read again: pages of a mapped file need not stay.
+  virtual void forget(std::span<const std::byte> /*constants*/) {}
 };
 
 // The system's. Lives as long as the process.

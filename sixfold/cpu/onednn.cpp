@@ -79,23 +79,25 @@ Result<Primitive> Primitive::reorder(const dnnl_memory_desc_t& from, const dnnl_
 }
 
 Result<Primitive> Primitive::create(dnnl_primitive_desc_t pd) {
+  const Owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy> desc(pd);
   Primitive out;
-  out.desc_ = Owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy>(pd);
   const char* name = "";
   dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
-  out.implementation_ = name;
-  const dnnl_memory_desc_t scratch = out.desc(dnnl_query_scratchpad_md);
-  out.scratch_bytes_ = dnnl_memory_desc_get_size(&scratch);
   dnnl_primitive_t primitive = nullptr;
   if (const auto status = dnnl_primitive_create(&primitive, pd); status != dnnl_success)
     return Error(status == dnnl_out_of_memory ? Code::OutOfMemory : Code::Internal,
                  cat("oneDNN cannot make ", name));
   out.primitive_ = Owned<dnnl_primitive_t, dnnl_primitive_destroy>(primitive);
+  out.implementation_ = name;
+  const dnnl_memory_desc_t scratch = out.desc(dnnl_query_scratchpad_md);
+  out.scratch_bytes_ = dnnl_memory_desc_get_size(&scratch);
   return out;
 }
 
 dnnl_memory_desc_t Primitive::desc(dnnl_query_t what, int index) const {
-  const dnnl_memory_desc_t* md = dnnl_primitive_desc_query_md(desc_.get(), what, index);
+  const_dnnl_primitive_desc_t own = nullptr;  // the primitive has one, which is large: no second is kept
+  dnnl_primitive_get_primitive_desc(primitive_.get(), &own);
+  const dnnl_memory_desc_t* md = dnnl_primitive_desc_query_md(own, what, index);
   return md ? *md : dnnl_memory_desc_t{};
 }
 

@@ -89,7 +89,6 @@ class Primitive {
 
  private:
   static Result<Primitive> create(dnnl_primitive_desc_t desc);
-  Owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy> desc_;
   Owned<dnnl_primitive_t, dnnl_primitive_destroy> primitive_;
   std::string_view implementation_;
   size_t scratch_bytes_ = 0;

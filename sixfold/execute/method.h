@@ -14,6 +14,7 @@
 #include "sixfold/base/allocator.h"
 #include "sixfold/execute/delegate.h"
 #include "sixfold/execute/kernel_step.h"
+#include "sixfold/execute/method_memory.h"
 #include "sixfold/execute/prims.h"
 #include "sixfold/execute/values.h"
 #include "sixfold/load/prim_table.h"
@@ -136,7 +137,7 @@ class Method {
 
   Program program_;
   const pte::Method* plan_;
-  Allocator& allocator_;
+  MethodMemory allocator_;
   std::unique_ptr<cpu::Pool> own_pool_;
   cpu::Pool* pool_;
   uint64_t max_instructions_;

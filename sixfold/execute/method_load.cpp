@@ -27,7 +27,7 @@ size_t capacity_bytes(const TensorState& t) { return static_cast<size_t>(t.most)
 Method::Method(Program program, const pte::Method& plan, const MethodOptions& options)
     : program_(std::move(program)),
       plan_(&plan),
-      allocator_(options.allocator ? *options.allocator : system_allocator()),
+      allocator_(options.allocator ? *options.allocator : system_allocator(), program_),
       own_pool_(options.pool ? nullptr : std::make_unique<cpu::Pool>(options.threads)),
       pool_(options.pool ? options.pool : own_pool_.get()),
       max_instructions_(options.max_instructions),

@@ -8,8 +8,10 @@
 // A long sum loses accuracy in one chain of f32 additions. It is computed in slices of input channels, each a
 // primitive that adds its own short chain to the tile; the slice of the input is made dense first.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
+#include <thread>
 
 #include "sixfold/cpu/onednn.h"
 #include "sixfold/cpu/scale_rows.h"
@@ -22,32 +24,31 @@ using onednn::Memory;
 using onednn::PostOps;
 using onednn::Primitive;
 
-// One size of task.
+// A primitive for one size of task.
 struct Variant {
   int64_t rows_in, rows_out, before, after;  // rows and their padding
   int64_t channels;                          // of the output
   bool first;                                // of the slices: it brings the bias
   Primitive primitive;
+  size_t layout;  // of its weights
 };
 
-// Weights of one block of channels in the layout that a primitive chose.
+// Weights of one block of output channels and one slice of input channels, in the layout of a primitive.
 struct Packed {
-  int64_t first, channels;
-  int64_t first_in;  // of its slice
-  dnnl_memory_desc_t desc;
-  size_t size_bytes;
-  Memory source, packed;  // as the model has them; as the primitive wants them
-  Primitive reorder;
+  int64_t first, channels, first_in;
+  size_t layout;
   size_t offset;  // in the memory of packed weights, which is scratch when they come with each run
+};
+
+// Brings them there.
+struct Packing {
+  Memory from, to;
+  Primitive reorder;
 };
 
 // One slice of the input channels.
 struct Part {
   size_t variant, packed;
-  int64_t first_in;
-  size_t scratch_offset;  // oneDNN's scratch
-  Memory src, dst, bias, scratch;
-  std::vector<dnnl_exec_arg_t> args;
 };
 
 struct Task {
@@ -55,8 +56,17 @@ struct Task {
   int64_t src, dst;  // element offsets of the first point, channels-last
   int64_t first_channel, channels;
   int64_t points_in, points;
-  size_t slice_offset;  // dense slice of the input, when there are several
-  size_t tile_offset;   // dense result, when channels are split
+};
+
+// oneDNN's names of the operands of one primitive.
+struct Handles {
+  Memory src, dst, weights, bias, scratch;
+};
+
+// What a thread works with. Handles are large (a kilobyte): there are as many as threads, not as tasks.
+struct Lane {
+  std::vector<Handles> handles;                        // by variant
+  size_t slice_offset, tile_offset, primitive_offset;  // of its scratch: dense input and result; oneDNN's own
 };
 
 struct Split {
@@ -121,32 +131,47 @@ class BlockedConv final : public Kernel {
 
  private:
   Status add_tasks();
+  void add_lanes();
   Result<size_t> variant(const Variant& wanted);
   Result<Primitive> create(const Variant& v);
-  Result<size_t> packed(int64_t first, int64_t channels, int64_t first_in, const dnnl_memory_desc_t& desc);
-  Result<Part> part(const Variant& wanted, int64_t first_channel, int64_t slice);
-  void place_weights(const float* weights, std::byte* to);
+  size_t packed(int64_t first, int64_t first_in, const Variant& user);
+  Result<Packing> packing(const Packed& p) const;
+  const float* source(const Packed& p, const float* weights) const;
   Status pack_weights();
+  Status prepare_packing();
+  // From one output channel to the next.
+  int64_t row_weights() const {
+    return (shape_.transposed ? 1 : shape_.in_channels / shape_.groups) * numel(shape_.kernel);
+  }
   int64_t slice_channels() const { return shape_.in_channels / split_.slices; }
   size_t reserve(size_t bytes) {
     const size_t at = scratch_bytes_;
     scratch_bytes_ += (bytes + 63) / 64 * 64;
     return at;
   }
-  struct Affine {
+  struct Operands {
+    const float* src;
+    const std::byte* weights;           // packed
     const float *bias, *scale, *shift;  // by output channel, or null
+    const float* residual;
+    float* dst;
+    std::byte* scratch;
   };
-  void run_task(Task& task, const float* src, const Affine& affine, const float* residual, float* dst,
-                std::byte* scratch);
+  void run_task(const Task& task, Lane& lane, const Operands& operands) const;
+  void run_part(const Part& part, const Task& task, Lane& lane, const Operands& operands,
+                float* result) const;
 
   ConvCall call_;
   ConvShape shape_;  // call_.shape, with the points of a pointwise convolution as one row axis
   Split split_;
   std::vector<Variant> variants_;
+  std::vector<dnnl_memory_desc_t> layouts_;  // of packed weights
   std::vector<Packed> packed_;
+  std::vector<Packing> packing_;  // when weights come with each run
   OwnedBlock packed_memory_;
   size_t packed_bytes_ = 0;
   std::vector<Task> tasks_;
+  std::vector<Lane> lanes_;
   size_t src_offset_ = 0, dst_offset_ = 0, residual_offset_ = 0;  // of transposed copies in scratch
 };
 
@@ -201,22 +226,32 @@ Result<size_t> BlockedConv::variant(const Variant& v) {
       return i;
   }
   SF_ASSIGN(Primitive primitive, create(v));
-  variants_.push_back({v.rows_in, v.rows_out, v.before, v.after, v.channels, v.first, std::move(primitive)});
+  const dnnl_memory_desc_t desc = primitive.desc(dnnl_query_weights_md);
+  size_t layout = 0;
+  while (layout < layouts_.size() && !dnnl_memory_desc_equal(&layouts_[layout], &desc)) ++layout;
+  if (layout == layouts_.size()) layouts_.push_back(desc);
+  variants_.push_back(
+      {v.rows_in, v.rows_out, v.before, v.after, v.channels, v.first, std::move(primitive), layout});
   return variants_.size() - 1;
 }
 
-Result<size_t> BlockedConv::packed(int64_t first, int64_t channels, int64_t first_in,
-                                   const dnnl_memory_desc_t& desc) {
+size_t BlockedConv::packed(int64_t first, int64_t first_in, const Variant& user) {
   for (size_t i = 0; i < packed_.size(); ++i) {
     const Packed& p = packed_[i];
-    if (p.first == first && p.channels == channels && p.first_in == first_in &&
-        dnnl_memory_desc_equal(&p.desc, &desc))
+    if (p.first == first && p.channels == user.channels && p.first_in == first_in && p.layout == user.layout)
       return i;
   }
+  const size_t bytes = dnnl_memory_desc_get_size(&layouts_[user.layout]);
+  packed_.push_back({first, user.channels, first_in, user.layout, packed_bytes_});
+  packed_bytes_ += (bytes + 63) / 64 * 64;
+  return packed_.size() - 1;
+}
+
+Result<Packing> BlockedConv::packing(const Packed& p) const {
   const ConvShape& s = shape_;
   const int64_t taps = numel(s.kernel), group_in = s.in_channels / s.groups,
                 group_out = s.out_channels / s.groups;
-  Shape dims{channels / s.groups, slice_channels() / s.groups}, strides;
+  Shape dims{p.channels / s.groups, slice_channels() / s.groups}, strides;
   if (s.transposed)
     strides = {taps, group_out * taps};
   else
@@ -229,72 +264,52 @@ Result<size_t> BlockedConv::packed(int64_t first, int64_t channels, int64_t firs
   dims.insert(dims.end(), s.kernel.begin(), s.kernel.end());
   strides.insert(strides.end(), tap_strides.begin(), tap_strides.end());
   const auto plain = onednn::of_strides(dims, strides);
-
-  Packed p{first,         channels,     first_in, desc, dnnl_memory_desc_get_size(&desc),
-           Memory(plain), Memory(desc), {},       0};
-  SF_ASSIGN(p.reorder, Primitive::reorder(plain, desc));
-  if (!call_.weights && p.reorder.scratch_bytes() > 0)
-    return unsupported("oneDNN needs scratch to reorder these weights");
-  if (call_.weights) {
-    p.offset = packed_bytes_;
-    packed_bytes_ += (p.size_bytes + 63) / 64 * 64;
-  } else {
-    p.offset = reserve(p.size_bytes);
-  }
-  packed_.push_back(std::move(p));
-  return packed_.size() - 1;
+  Packing out{Memory(plain), Memory(layouts_[p.layout]), {}};
+  SF_ASSIGN(out.reorder, Primitive::reorder(plain, layouts_[p.layout]));
+  return out;
 }
 
-void BlockedConv::place_weights(const float* weights, std::byte* to) {
-  const ConvShape& s = call_.shape;
-  const int64_t channel_stride = (s.transposed ? 1 : s.in_channels / s.groups) * numel(s.kernel);
-  for (Packed& p : packed_) {
-    p.source.set(weights + p.first * channel_stride + p.first_in * numel(s.kernel));
-    p.packed.set(to + p.offset);
-  }
+const float* BlockedConv::source(const Packed& p, const float* weights) const {
+  return weights + p.first * row_weights() + p.first_in * numel(shape_.kernel);
 }
 
-// Constant weights, all in one piece of memory.
+// Constant weights, all in one piece of memory, a block of channels after the other.
 Status BlockedConv::pack_weights() {
   SF_ASSIGN(packed_memory_, OwnedBlock::take(*call_.allocator, packed_bytes_, "packed weights"));
-  size_t scratch_bytes = 0;
-  for (const Packed& p : packed_) scratch_bytes = std::max(scratch_bytes, p.reorder.scratch_bytes());
   OwnedBlock room;
-  if (scratch_bytes > 0) {
-    SF_ASSIGN(room, OwnedBlock::take(*call_.allocator, scratch_bytes, "packing weights"));
-  }
-  place_weights(call_.weights, packed_memory_.data());
-  for (Packed& p : packed_) {
-    const Memory scratch(p.reorder.desc(dnnl_query_scratchpad_md), room.data());
+  size_t room_bytes = 0;
+  for (size_t i = 0; i < packed_.size(); ++i) {
+    const Packed& p = packed_[i];
+    SF_ASSIGN(Packing to, packing(p));
+    if (to.reorder.scratch_bytes() > room_bytes) {
+      room_bytes = to.reorder.scratch_bytes();
+      SF_ASSIGN(room, OwnedBlock::take(*call_.allocator, room_bytes, "packing weights"));
+    }
+    to.from.set(source(p, call_.weights));
+    to.to.set(packed_memory_.data() + p.offset);
+    const Memory scratch(to.reorder.desc(dnnl_query_scratchpad_md), room.data());
     const dnnl_exec_arg_t args[] = {
-        {DNNL_ARG_FROM, p.source.get()}, {DNNL_ARG_TO, p.packed.get()}, {DNNL_ARG_SCRATCHPAD, scratch.get()}};
-    p.reorder.execute(args);
-    p.reorder = {};
-    p.source = {};
+        {DNNL_ARG_FROM, to.from.get()}, {DNNL_ARG_TO, to.to.get()}, {DNNL_ARG_SCRATCHPAD, scratch.get()}};
+    to.reorder.execute(args);
+    // A large layer is never resident twice as a whole.
+    const bool last = i + 1 == packed_.size() || packed_[i + 1].first != p.first;
+    if (last && shape_.groups == 1 && !shape_.transposed)
+      call_.allocator->forget(std::as_bytes(std::span(call_.weights + p.first * row_weights(),
+                                                      static_cast<size_t>(p.channels * row_weights()))));
   }
   return ok_status();
 }
 
-Result<Part> BlockedConv::part(const Variant& wanted, int64_t first_channel, int64_t slice) {
-  Part out{};
-  out.first_in = slice * slice_channels();
-  SF_ASSIGN(out.variant, variant(wanted));
-  const Primitive& primitive = variants_[out.variant].primitive;
-  SF_ASSIGN(out.packed,
-            packed(first_channel, wanted.channels, out.first_in, primitive.desc(dnnl_query_weights_md)));
-  out.scratch_offset = reserve(primitive.scratch_bytes());
-  out.src = Memory(primitive.desc(dnnl_query_src_md));
-  out.dst = Memory(primitive.desc(dnnl_query_dst_md));
-  out.scratch = Memory(primitive.desc(dnnl_query_scratchpad_md));
-  out.args = {{DNNL_ARG_SRC, out.src.get()},
-              {DNNL_ARG_DST, out.dst.get()},
-              {DNNL_ARG_WEIGHTS, packed_[out.packed].packed.get()},
-              {DNNL_ARG_SCRATCHPAD, out.scratch.get()}};
-  if (call_.bias && wanted.first) {
-    out.bias = Memory(primitive.desc(dnnl_query_weights_md, 1));
-    out.args.push_back({DNNL_ARG_BIAS, out.bias.get()});
+// Weights that come with each run.
+Status BlockedConv::prepare_packing() {
+  const size_t begin = reserve(packed_bytes_);
+  for (Packed& p : packed_) {
+    p.offset += begin;
+    SF_ASSIGN(Packing to, packing(p));
+    if (to.reorder.scratch_bytes() > 0) return unsupported("oneDNN needs scratch to reorder these weights");
+    packing_.push_back(std::move(to));
   }
-  return out;
+  return ok_status();
 }
 
 // [first, last) of block i of n; blocks differ by one unit at most.
@@ -304,6 +319,11 @@ int64_t edge(int64_t i, int64_t n, int64_t extent, int64_t unit = 1) {
 
 Status BlockedConv::add_tasks() {
   const ConvShape& s = shape_;
+  variants_.clear();
+  layouts_.clear();
+  packed_.clear();
+  packed_bytes_ = 0;
+  tasks_.clear();
   const int64_t in_row = s.in_points() / s.in[0] * s.in_channels,
                 out_row = s.out_points() / s.out[0] * s.out_channels;
   for (int64_t image = 0; image < s.batch; ++image) {
@@ -314,7 +334,7 @@ Status BlockedConv::add_tasks() {
         const int64_t unit = s.out_channels % 32 == 0 ? 32 : 16;
         const int64_t channel = edge(c, split_.channels, s.out_channels, unit);
         const int64_t channels = edge(c + 1, split_.channels, s.out_channels, unit) - channel;
-        Variant v{s.in[0], last - first, s.padding[0], s.padding_end[0], channels, true, {}};
+        Variant v{s.in[0], last - first, s.padding[0], s.padding_end[0], channels, true, {}, 0};
         int64_t top = 0;
         if (split_.rows > 1) {  // the rows that the block reads
           top = first * s.stride[0] - s.padding[0];
@@ -329,8 +349,8 @@ Status BlockedConv::add_tasks() {
         Task task{};
         for (int64_t slice = 0; slice < split_.slices; ++slice) {
           v.first = slice == 0;
-          SF_ASSIGN(Part next, part(v, channel, slice));
-          task.parts.push_back(std::move(next));
+          SF_ASSIGN(const size_t chosen, variant(v));
+          task.parts.push_back({chosen, packed(channel, slice * slice_channels(), variants_[chosen])});
         }
         task.src = image * s.in_points() * s.in_channels + top * in_row;
         task.dst = image * s.out_points() * s.out_channels + first * out_row + channel;
@@ -338,15 +358,39 @@ Status BlockedConv::add_tasks() {
         task.channels = channels;
         task.points_in = v.rows_in * (s.in_points() / s.in[0]);
         task.points = (last - first) * (s.out_points() / s.out[0]);
-        if (split_.slices > 1)
-          task.slice_offset = reserve(static_cast<size_t>(task.points_in * slice_channels()) * sizeof(float));
-        if (split_.channels > 1)
-          task.tile_offset = reserve(static_cast<size_t>(task.points * channels) * sizeof(float));
         tasks_.push_back(std::move(task));
       }
     }
   }
   return ok_status();
+}
+
+void BlockedConv::add_lanes() {
+  size_t slice_bytes = 0, tile_bytes = 0, primitive_bytes = 0;
+  for (const Task& task : tasks_) {
+    if (split_.slices > 1)
+      slice_bytes =
+          std::max(slice_bytes, static_cast<size_t>(task.points_in * slice_channels()) * sizeof(float));
+    if (split_.channels > 1)
+      tile_bytes = std::max(tile_bytes, static_cast<size_t>(task.points * task.channels) * sizeof(float));
+  }
+  for (const Variant& v : variants_) primitive_bytes = std::max(primitive_bytes, v.primitive.scratch_bytes());
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  lanes_.resize(std::min(cores, tasks_.size()));
+  for (Lane& lane : lanes_) {
+    lane.slice_offset = reserve(slice_bytes);
+    lane.tile_offset = reserve(tile_bytes);
+    lane.primitive_offset = reserve(primitive_bytes);
+    for (const Variant& v : variants_) {
+      const Primitive& p = v.primitive;
+      lane.handles.push_back({Memory(p.desc(dnnl_query_src_md)),
+                              Memory(p.desc(dnnl_query_dst_md)),
+                              Memory(p.desc(dnnl_query_weights_md)),
+                              {},
+                              Memory(p.desc(dnnl_query_scratchpad_md))});
+      if (call_.bias && v.first) lane.handles.back().bias = Memory(p.desc(dnnl_query_weights_md, 1));
+    }
+  }
 }
 
 KernelResult BlockedConv::make(const ConvCall& call) {
@@ -375,18 +419,54 @@ KernelResult BlockedConv::make(const ConvCall& call) {
         kernel->reserve(static_cast<size_t>(s.batch * s.out_points() * s.out_channels) * sizeof(float));
   }
   SF_TRY(kernel->add_tasks());
-  if (call.weights) SF_TRY(kernel->pack_weights());
+  // oneDNN chooses the layout of weights by the size of a block, and blocks of unequal size may need a copy
+  // of the weights each: rather fewer blocks.
+  Split& split = kernel->split_;
+  while (split.rows > 1 && kernel->packed_.size() > static_cast<size_t>(split.channels * split.slices)) {
+    split.rows /= 2;
+    SF_TRY(kernel->add_tasks());
+  }
+  kernel->add_lanes();
+  SF_TRY(call.weights ? kernel->pack_weights() : kernel->prepare_packing());
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
-void BlockedConv::run_task(Task& task, const float* src, const Affine& affine, const float* residual,
-                           float* dst, std::byte* scratch) {
+void BlockedConv::run_part(const Part& part, const Task& task, Lane& lane, const Operands& o,
+                           float* result) const {
+  const Packed& packed = packed_[part.packed];
+  const float* from = o.src + task.src;
+  if (split_.slices > 1) {
+    auto* slice = reinterpret_cast<float*>(o.scratch + lane.slice_offset);
+    const int64_t wide = shape_.in_channels, narrow = slice_channels();
+    for (int64_t p = 0; p < task.points_in; ++p)
+      std::memcpy(slice + p * narrow, from + p * wide + packed.first_in,
+                  static_cast<size_t>(narrow) * sizeof(float));
+    from = slice;
+  }
+  Handles& h = lane.handles[part.variant];
+  h.src.set(from);
+  h.dst.set(result);
+  h.weights.set(o.weights + packed.offset);
+  h.scratch.set(o.scratch + lane.primitive_offset);
+  dnnl_exec_arg_t args[5] = {{DNNL_ARG_SRC, h.src.get()},
+                             {DNNL_ARG_DST, h.dst.get()},
+                             {DNNL_ARG_WEIGHTS, h.weights.get()},
+                             {DNNL_ARG_SCRATCHPAD, h.scratch.get()}};
+  size_t count = 4;
+  if (h.bias.get()) {
+    h.bias.set(o.bias + task.first_channel);
+    args[count++] = {DNNL_ARG_BIAS, h.bias.get()};
+  }
+  variants_[part.variant].primitive.execute({args, count});
+}
+
+void BlockedConv::run_task(const Task& task, Lane& lane, const Operands& o) const {
   const int64_t channels = task.channels, row = shape_.out_channels;
   const bool tiled = split_.channels > 1;
-  float* out = dst + task.dst;
-  float* result = tiled ? reinterpret_cast<float*>(scratch + task.tile_offset) : out;
-  if (residual && !call_.norm) {  // oneDNN adds to what is there
-    const float* from = residual + task.dst;
+  float* out = o.dst + task.dst;
+  float* result = tiled ? reinterpret_cast<float*>(o.scratch + lane.tile_offset) : out;
+  if (o.residual && !call_.norm) {  // oneDNN adds to what is there
+    const float* from = o.residual + task.dst;
     if (!tiled && from != result)
       std::memcpy(result, from, static_cast<size_t>(task.points * channels) * sizeof(float));
     if (tiled) {
@@ -394,27 +474,11 @@ void BlockedConv::run_task(Task& task, const float* src, const Affine& affine, c
         std::memcpy(result + p * channels, from + p * row, static_cast<size_t>(channels) * sizeof(float));
     }
   }
-  for (Part& part : task.parts) {
-    const float* from = src + task.src;
-    if (split_.slices > 1) {
-      auto* slice = reinterpret_cast<float*>(scratch + task.slice_offset);
-      const int64_t wide = shape_.in_channels, narrow = slice_channels();
-      for (int64_t p = 0; p < task.points_in; ++p)
-        std::memcpy(slice + p * narrow, from + p * wide + part.first_in,
-                    static_cast<size_t>(narrow) * sizeof(float));
-      from = slice;
-    }
-    part.src.set(from);
-    part.dst.set(result);
-    part.scratch.set(scratch + part.scratch_offset);
-    if (part.bias.get()) part.bias.set(affine.bias + task.first_channel);
-    variants_[part.variant].primitive.execute(part.args);
-  }
+  for (const Part& part : task.parts) run_part(part, task, lane, o, result);
   if (call_.norm) {
     for (int64_t p = 0; p < task.points; ++p)
-      scale_row_f32(result + p * channels, affine.scale + task.first_channel,
-                    affine.shift + task.first_channel, residual ? residual + task.dst + p * row : nullptr,
-                    static_cast<size_t>(channels));
+      scale_row_f32(result + p * channels, o.scale + task.first_channel, o.shift + task.first_channel,
+                    o.residual ? o.residual + task.dst + p * row : nullptr, static_cast<size_t>(channels));
   }
   // Not a post-op of oneDNN: its relu and clip turn a NaN into a number.
   call_.activation(result, result, static_cast<size_t>(task.points * channels));
@@ -426,35 +490,40 @@ void BlockedConv::run_task(Task& task, const float* src, const Affine& affine, c
 
 Status BlockedConv::run(const Buffers& b) {
   const ConvShape& s = call_.shape;
-  const float* src = b.input<float>(0);
-  const Affine affine{call_.bias ? b.input<float>(2) : nullptr, call_.norm ? b.input<float>(4) : nullptr,
-                      call_.norm ? b.input<float>(5) : nullptr};
-  const float* residual = call_.residual ? b.input<float>(3) : nullptr;
-  float* dst = b.output<float>();
-  if (!call_.weights) {
-    place_weights(b.input<float>(1), b.scratch);
-    b.pool.for_each(packed_.size(), [&](size_t i) {
-      const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, packed_[i].source.get()},
-                                      {DNNL_ARG_TO, packed_[i].packed.get()}};
-      packed_[i].reorder.execute(args);
-    });
-  }
+  Operands o{b.input<float>(0),
+             call_.weights ? packed_memory_.data() : b.scratch,
+             call_.bias ? b.input<float>(2) : nullptr,
+             call_.norm ? b.input<float>(4) : nullptr,
+             call_.norm ? b.input<float>(5) : nullptr,
+             call_.residual ? b.input<float>(3) : nullptr,
+             b.output<float>(),
+             b.scratch};
+  b.pool.for_each(packing_.size(), [&](size_t i) {
+    Packing& to = packing_[i];
+    to.from.set(source(packed_[i], b.input<float>(1)));
+    to.to.set(b.scratch + packed_[i].offset);
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, to.from.get()}, {DNNL_ARG_TO, to.to.get()}};
+    to.reorder.execute(args);
+  });
   if (call_.row_major_in) {
     auto* copy = reinterpret_cast<float*>(b.scratch + src_offset_);
-    to_channels_last(b.pool, src, copy, s.batch, s.in_channels, s.in_points());
-    src = copy;
+    to_channels_last(b.pool, o.src, copy, s.batch, s.in_channels, s.in_points());
+    o.src = copy;
   }
-  if (call_.row_major_out) dst = reinterpret_cast<float*>(b.scratch + dst_offset_);
-  if (residual && call_.row_major_residual) {
+  if (call_.row_major_out) o.dst = reinterpret_cast<float*>(b.scratch + dst_offset_);
+  if (o.residual && call_.row_major_residual) {
     // Summed into dst by oneDNN, or read beside it after the norm.
-    float* copy = call_.norm ? reinterpret_cast<float*>(b.scratch + residual_offset_) : dst;
-    to_channels_last(b.pool, residual, copy, s.batch, s.out_channels, s.out_points());
-    residual = copy;
+    float* copy = call_.norm ? reinterpret_cast<float*>(b.scratch + residual_offset_) : o.dst;
+    to_channels_last(b.pool, o.residual, copy, s.batch, s.out_channels, s.out_points());
+    o.residual = copy;
   }
-  b.pool.for_each(tasks_.size(),
-                  [&](size_t i) { run_task(tasks_[i], src, affine, residual, dst, b.scratch); });
+  std::atomic<size_t> next{0};
+  b.pool.for_each(lanes_.size(), [&](size_t lane) {
+    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks_.size();)
+      run_task(tasks_[i], lanes_[lane], o);
+  });
   if (call_.row_major_out)
-    to_row_major(b.pool, dst, b.output<float>(), s.batch, s.out_channels, s.out_points());
+    to_row_major(b.pool, o.dst, b.output<float>(), s.batch, s.out_channels, s.out_points());
   return ok_status();
 }
 
