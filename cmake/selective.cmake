@@ -24,8 +24,8 @@ endif()
 
 function(build_selectively)
   target_compile_definitions(sixfold_runtime PRIVATE SIXFOLD_SELECTION="${SELECTION}" NDEBUG)
-  target_compile_options(sixfold_runtime PRIVATE -Os -flto -ffunction-sections -fdata-sections
+  target_compile_options(sixfold_runtime PRIVATE -Oz -flto -ffunction-sections -fdata-sections
                          -fno-asynchronous-unwind-tables -fno-sized-deallocation)
-  target_link_options(pte_runner PRIVATE -Os -flto=auto -flto-partition=one -fno-asynchronous-unwind-tables -Wl,--gc-sections -Wl,--as-needed -Wl,-z,pack-relative-relocs
+  target_link_options(pte_runner PRIVATE -Oz -flto=auto -flto-partition=one -fno-asynchronous-unwind-tables -Wl,--gc-sections -Wl,--as-needed -Wl,-z,pack-relative-relocs
                       -Wl,-z,noseparate-code -s)
 endfunction()

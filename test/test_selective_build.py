@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, SIXFOLD, WORK, call
 
 PROGRAM = ROOT / "test/pte/conv.pte"
-MOST_BYTES = 285_000  # 274 kB on x86-64; the goal is 250 kB (docs/runtime.md says where they go)
+MOST_BYTES = 280_000  # 270 kB on x86-64; the goal is 250 kB (docs/runtime.md says where they go)
 OPTIONS = ["-DCMAKE_BUILD_TYPE=Release", "-DSIXFOLD_ONEDNN=OFF", "-DSIXFOLD_THREADS=OFF", "-DSIXFOLD_ONE_SIMD_TARGET=ON", "-DSIXFOLD_QNN=OFF"]
 
 
