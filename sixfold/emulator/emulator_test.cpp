@@ -141,6 +141,21 @@ TEST(Emulator, an_op_that_is_not_there_is_refused_with_a_reason) {
   EXPECT_NE(s.error().message().find("NoSuchOp"), std::string::npos) << s.error().message();
 }
 
+TEST(Emulator, types_that_are_not_taken_come_with_the_nearest_that_are) {
+  qnn::Backend backend = open();
+  GraphSpec g;
+  const TensorRef x = g.add(tensor("x", TensorKind::app_write, DataType::f32, {2, 3}));
+  const TensorRef y = g.add(tensor("y", TensorKind::app_write, DataType::f32, {3, 4}));
+  const TensorRef z = g.add(tensor("z", TensorKind::app_read, DataType::i64, {2, 4}));
+  g.ops.push_back({"n", "MatMul", {x, y}, {z}, {}});
+  const Status s = backend.validate(g, g.ops[0]);
+  ASSERT_FALSE(s.ok());
+  EXPECT_NE(s.error().message().find("it does not take in[0] FLOAT_32, in[1] FLOAT_32, out[0] INT_64; "
+                                     "the nearest that it takes has out[0] FLOAT_32"),
+            std::string::npos)
+      << s.error().message();
+}
+
 TEST(Emulator, eight_bit_sums_are_rounded_to_the_nearest_step) {
   const qnn::Backend backend = open();
   GraphSpec g;

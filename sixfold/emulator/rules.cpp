@@ -126,31 +126,60 @@ const Rule* find_rule(std::string_view type) {
   return at == rules->end() ? nullptr : &at->second;
 }
 
-bool fits(const std::vector<std::vector<DataType>>& row, std::span<const TensorDef* const> operands) {
-  for (size_t i = 0; i < operands.size(); ++i) {
-    if (!operands[i]->is_present()) continue;
-    const auto& alternatives = row[std::min(i, row.size() - 1)];
-    if (std::find(alternatives.begin(), alternatives.end(), operands[i]->dtype) == alternatives.end())
-      return false;
-  }
-  return true;
+struct Misfit {
+  std::string place;                          // "in[0]"
+  const std::vector<DataType>* alternatives;  // to what was asked
+};
+
+// Operands of types that a row does not have.
+std::vector<Misfit> misfits(const TypeRow& row, const OpView& op) {
+  std::vector<Misfit> out;
+  const auto compare = [&](const auto& side, std::span<const TensorDef* const> operands, const char* name) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (!operands[i]->is_present()) continue;
+      const auto& alternatives = side[std::min(i, side.size() - 1)];
+      if (std::find(alternatives.begin(), alternatives.end(), operands[i]->dtype) == alternatives.end())
+        out.push_back({cat(name, "[", i, "]"), &alternatives});
+    }
+  };
+  compare(row.in, op.inputs, "in");
+  compare(row.out, op.outputs, "out");
+  return out;
+}
+
+std::string to_text(const Misfit& misfit) {
+  std::string types;
+  for (const DataType dtype : *misfit.alternatives)
+    types += cat(types.empty() ? "" : " or ", qnn::to_text(dtype));
+  return cat(misfit.place, " ", types);
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const std::string& part : parts) out += cat(out.empty() ? "" : ", ", part);
+  return out;
 }
 
 Status check_types(const OpView& op, const Rule& rule, const DeviceModel& device) {
   uint32_t needed = 0;
-  for (const TypeRow& row : rule.types)
-    if (fits(row.in, op.inputs) && fits(row.out, op.outputs)) {
-      if (row.least_arch <= device.arch) return {};
+  std::vector<Misfit> nearest;
+  for (const TypeRow& row : rule.types) {
+    std::vector<Misfit> wrong = misfits(row, op);
+    if (wrong.empty() && row.least_arch <= device.arch) return {};
+    if (wrong.empty())
       needed = row.least_arch;
-    }
+    else if (row.least_arch <= device.arch && (nearest.empty() || wrong.size() < nearest.size()))
+      nearest = std::move(wrong);
+  }
   if (needed > 0) return unsupported("needs HTP v", needed, " or later, the SoC has v", device.arch);
-  std::string asked;
+  std::vector<std::string> asked, taken;
   for (size_t i = 0; i < op.inputs.size(); ++i)
-    if (op.inputs[i]->is_present())
-      asked += cat(asked.empty() ? "" : ", ", "in[", i, "] ", qnn::to_text(op.inputs[i]->dtype));
+    if (op.inputs[i]->is_present()) asked.push_back(cat("in[", i, "] ", qnn::to_text(op.inputs[i]->dtype)));
   for (size_t i = 0; i < op.outputs.size(); ++i)
-    asked += cat(", out[", i, "] ", qnn::to_text(op.outputs[i]->dtype));
-  return unsupported("it does not take ", asked);
+    asked.push_back(cat("out[", i, "] ", qnn::to_text(op.outputs[i]->dtype)));
+  for (const Misfit& misfit : nearest) taken.push_back(to_text(misfit));
+  return unsupported("it does not take ", joined(asked),
+                     taken.empty() ? "" : "; the nearest that it takes has ", joined(taken));
 }
 
 size_t channel_count(const qnn::Quantization& q) {
