@@ -7,6 +7,7 @@ import json
 import os
 
 import numpy as np
+import pytest
 from conftest import MODEL, TEST_SET, call
 from test_conformance import cases, run_on_npu  # noqa: F401  (a fixture)
 
@@ -42,6 +43,44 @@ def test_digits_are_classified_as_on_the_cpu(tmp_path):
     ours, float32 = np.load(out)["out0"], np.load(expected)["out0"]
     assert np.array_equal(ours.argmax(-1), float32.argmax(-1))
     assert not np.array_equal(ours, float32)  # halves
+
+
+def products(torch):
+    """Each with weights, or a bias, that are computed."""
+    f = torch.nn.functional
+    return {
+        "conv": (lambda x, w: f.conv2d(x, w * 0.5, padding=1), (16, 8, 3, 3)),
+        "depthwise": (lambda x, w: f.conv2d(x, w * 0.5, groups=8, padding=1), (8, 1, 3, 3)),
+        "transposed": (lambda x, w: f.conv_transpose2d(x, w * 0.5, stride=2), (8, 16, 3, 3)),
+        "bias": (lambda x, b: f.conv2d(x, f.one_hot(torch.arange(16) % 8, 8).float()[..., None, None], b * 2), (16,)),
+        "linear": (lambda x, b: f.linear(x, f.one_hot(torch.arange(16) % 10, 10).float(), b * 2), (16,)),
+    }
+
+
+@pytest.mark.parametrize("precision, least_db", [("fp16", 60), ("8a8w", 33)])
+@pytest.mark.parametrize("name", ["conv", "depthwise", "transposed", "bias", "linear"])
+def test_weights_may_be_computed(name, precision, least_db, tmp_path):
+    import torch
+
+    function, shape = products(torch)[name]
+
+    class Model(torch.nn.Module):
+        def forward(self, x, w):
+            return function(torch.relu(x), w)
+
+    torch.manual_seed(0)
+    inputs = (torch.randn(1, 8, 10, 10), torch.randn(shape))
+    torch.export.save(torch.export.export(Model(), inputs), tmp_path / "model.pt2")
+    np.savez(tmp_path / "in.npz", **{f"in{i}": x.numpy()[None] for i, x in enumerate(inputs)})
+    done = call("compile", tmp_path / "model.pt2", "-o", tmp_path / "m.pte", "--backend", "htp", "--precision", precision,
+                "--calib", tmp_path / "in.npz", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["cpu_nodes"] == []
+    ran = call("run", tmp_path / "m.pte", "--npz", tmp_path / "in.npz", "--npz-out", tmp_path / "out.npz")
+    assert ran.returncode == 0, ran.stderr
+    want = Model()(*inputs).numpy().astype(np.float64)
+    noise = np.load(tmp_path / "out.npz")["out0"][0] - want
+    assert 10 * np.log10((want**2).sum() / (noise**2).sum()) > least_db
 
 
 def test_a_program_is_the_same_every_time(tmp_path):

@@ -112,3 +112,13 @@ def test_every_version_works(version):
     tests = subprocess.run([str(ROOT / "build/release/sixfold_test"), "--gtest_filter=QnnLive.*"], capture_output=True,
                            text=True, env=os.environ | {"QNN_SDK_ROOT": str(sdk)})
     assert tests.returncode == 0 and "SKIPPED" not in tests.stdout, tests.stdout
+
+
+def test_a_library_that_crashes_is_told_in_a_sentence(tmp_path):
+    (tmp_path / "crash.c").write_text("int QnnInterface_getProviders(void* a, void* b) { __builtin_trap(); }\n")
+    library = tmp_path / "libQnnHtp.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "crash.c"], check=True)
+    out = tmp_path / "out.pte"
+    said = fails("compile", ROOT / "demo/digits.pt2", "-o", out, "--backend", "htp", "--engine", "qnn", "--qnn-lib-dir", tmp_path, "--precision", "fp16")
+    assert said.startswith("sixfold: Qualcomm's library crashed (signal ") and said.endswith(f"while loading {library}")
+    assert not out.exists()

@@ -7,6 +7,7 @@
 
 #include "sixfold/quantize/ranks.h"
 #include "tools/command.h"
+#include "tools/supervise.h"
 
 namespace sixfold::tools {
 
@@ -265,14 +266,18 @@ int run(int argc, char** argv) {
   add_doctor(app, chosen);
   add_compare(app, chosen);
   CLI11_PARSE(app, argc, argv);
-  if (Status s = chosen(); !s.ok()) {
-    const int code = report(s.error());
-    Ranks::give_up();
-    return code;
-  }
-  if (std::fflush(stdout) != 0)
-    return report(Error(Code::InvalidArgument, "standard output cannot be written"));
-  return 0;
+  const auto work = [&chosen] {
+    if (Status s = chosen(); !s.ok()) {
+      const int code = report(s.error());
+      Ranks::give_up();
+      return code;
+    }
+    if (std::fflush(stdout) != 0)
+      return report(Error(Code::InvalidArgument, "standard output cannot be written"));
+    return 0;
+  };
+  const auto* engine = app.get_subcommands().front()->get_option_no_throw("--engine");
+  return engine && engine->count() > 0 && engine->as<std::string>() == "qnn" ? supervise(work) : work();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "sixfold/qnn/error.h"
 #include "sixfold/qnn/log.h"
 #include "sixfold/qnn/reason.h"
+#include "sixfold/qnn/stage.h"
 
 namespace sixfold::qnn {
 namespace {
@@ -189,6 +190,7 @@ Result<std::string> Backend::ask(const GraphSpec& graph, const OpSpec& spec) con
     else
       op.add_scalar(p);
 
+  const Stage stage({"validating ", spec.type, " ", spec.name});
   const LogCapture log;
   const LibraryTimer timer;
   const abi::ErrorCode e = functions().backend_validate_op(backend_.get(), op.get());

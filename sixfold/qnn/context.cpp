@@ -3,6 +3,7 @@
 #include "sixfold/qnn/error.h"
 #include "sixfold/qnn/graph_builder.h"
 #include "sixfold/qnn/log.h"
+#include "sixfold/qnn/stage.h"
 
 namespace sixfold::qnn {
 namespace {
@@ -76,6 +77,7 @@ Status ContextGraph::execute(std::span<const std::span<const std::byte>> inputs,
                              std::span<const std::span<std::byte>> outputs, const Profile* profile) {
   SF_TRY(bind(inputs_, now_in_, inputs, "input"));
   SF_TRY(bind(outputs_, now_out_, outputs, "output"));
+  const Stage stage({"running graph ", name()});
   const LogCapture log;
   const LibraryTimer timer;
   const abi::ErrorCode e = functions_.graph_execute(
@@ -122,6 +124,7 @@ Result<Context> Context::load(const Backend& backend, std::span<const std::byte>
   const abi::Functions& f = backend.functions();
   Context out;
   out.backend_ = &backend;
+  const Stage stage({"loading a context binary"});
   const QuietOutput quiet;
   const LogCapture log;
   const LibraryTimer timer;

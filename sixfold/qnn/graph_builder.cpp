@@ -2,6 +2,7 @@
 
 #include "sixfold/qnn/error.h"
 #include "sixfold/qnn/log.h"
+#include "sixfold/qnn/stage.h"
 
 namespace sixfold::qnn {
 
@@ -92,6 +93,7 @@ Result<abi::Tensor> GraphBuilder::operand(TensorRef ref) {
 }
 
 Status GraphBuilder::add_node(const OpSpec& spec) {
+  const Stage stage({"adding ", spec.type, " ", spec.name});
   AbiOp op(spec);
   for (size_t i = 0; i < operand_count(spec); ++i) {
     SF_ASSIGN(const abi::Tensor t, operand(spec.in[i]));
@@ -117,6 +119,7 @@ Status GraphBuilder::add_node(const OpSpec& spec) {
 }
 
 Status GraphBuilder::finalize(const Profile* profile) {
+  const Stage stage({"preparing graph ", spec_.name});
   const QuietOutput quiet;
   const LogCapture log;
   const LibraryTimer timer;

@@ -8,6 +8,7 @@
 
 #include "sixfold/qnn/error.h"
 #include "sixfold/qnn/log.h"
+#include "sixfold/qnn/stage.h"
 
 namespace sixfold::qnn {
 namespace {
@@ -114,6 +115,7 @@ Result<Library> Library::choose(std::string path, const abi::Provider* const* li
 
 Result<Library> Library::load(const std::string& folder, const std::string& name) {
   const fs::path path = fs::path(folder) / name;
+  const Stage stage({"loading ", path.native()});
   SF_ASSIGN(void* const handle, open_library(path));
   SF_ASSIGN(const auto providers, symbol<abi::GetProviders>(handle, path, "QnnInterface_getProviders"));
   const LibraryTimer timer;

@@ -1,6 +1,7 @@
 // Convolutions on the emulator. docs/emulator.md says how fixed-point results are rounded.
 #include "sixfold/ops/conv/emulate.h"
 
+#include "sixfold/emulator/late.h"
 #include "sixfold/emulator/product.h"
 
 namespace sixfold::emulator {
@@ -60,10 +61,7 @@ Status check_conv2d(const OpView& op, const DeviceModel&) {
 
 Result<Step> prepare_conv2d(const OpView& op, Prepare& prepare) {
   SF_ASSIGN(const ConvShape s, read_conv(op));
-  if (!op.in(1).is_constant())
-    return unsupported("the emulator has no ", op.type, " whose weights are computed");
-  if (op.in(2).is_present() && !op.in(2).is_constant())
-    return unsupported("the emulator has no ", op.type, " whose bias is computed");
+  if (has_computed_weights(op)) return prepare_late(op, prepare_conv2d, prepare);
   if (!op.in(0).is_float() && qnn::size_of(op.in(1).dtype) == 2) return prepare_wide_conv(op, s, prepare);
   return op.in(0).is_float() ? prepare_float_conv(op, s, prepare) : prepare_fixed(op, s, prepare);
 }

@@ -1,6 +1,7 @@
 // Products of matrices on the emulator. docs/emulator.md says how fixed-point results are rounded.
 #include "sixfold/ops/matmul/emulate.h"
 
+#include "sixfold/emulator/late.h"
 #include "sixfold/emulator/product.h"
 
 namespace sixfold::emulator {
@@ -93,7 +94,7 @@ Result<Step> prepare_matmul(const OpView& op, Prepare& prepare) {
   SF_ASSIGN(const MatrixShape s, read_matrices(op));
   const TensorDef &x = op.in(0), &w = op.in(1), &y = op.out();
   if (op.in(2).is_present() && !op.in(2).is_constant())
-    return unsupported("the emulator has no ", op.type, " whose bias is computed");
+    return prepare_late(op, prepare_matmul, prepare);
   if (x.is_float()) return prepare_float_matrices(op, s, prepare);
   if (!w.is_constant() || qnn::size_of(w.dtype) != 1 || s.batches.size() > 1 || s.transposed_x)
     return prepare_packed_late(op, s, prepare);

@@ -37,6 +37,12 @@ Match linear(Htp& h) {
     inputs[0] = h.reshape(h.in(), {Dim(1), d[0]});
     return h.result(h.reshape(h.add(Op::linear, std::move(inputs), h.attrs()), h.out_type().dims));
   }
+  // On a grid, a bias that is computed is added: the library crashes on it.
+  if (const ValueId bias = h.in(2); bias.valid() && !h.constant_data(bias) &&
+                                    (h.target.quantizes || h.graph.value(h.node().outputs[0]).encoding)) {
+    const ValueId product = h.add(Op::linear, {h.in(0), h.in(1)}, h.attrs());
+    return h.result(h.add(Op::add, {product, bias}));
+  }
   return no_match("the device has it");
 }
 
