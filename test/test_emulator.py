@@ -57,7 +57,7 @@ def products(torch):
     }
 
 
-@pytest.mark.parametrize("precision, least_db", [("fp16", 60), ("8a8w", 33)])
+@pytest.mark.parametrize("precision, least_db", [("fp16", 60), ("8a8w", 33), ("16a8w", 55)])
 @pytest.mark.parametrize("name", ["conv", "depthwise", "transposed", "bias", "linear"])
 def test_weights_may_be_computed(name, precision, least_db, tmp_path):
     import torch
