@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models quantized by sixfold and by ExecuTorch's quantizer for Qualcomm NPUs, both run on the same engine.
 
-    python bench/quantizer.py MODEL_FOLDER ... [--precision 8a8w 16a8w] [--engine emulator|qnn] [--rows 4] [--keep DIR]
+    python bench/quantizer.py MODEL_FOLDER ... [--precision 8a8w 16a8w] [--engine emulator|qnn] [--rows 16] [--keep DIR]
 
 A folder has model.pt2, calib.npz (in0, in1, ... stacked over samples), eval.npz and ref.npz (out0, ... in float), as those of
 test/zoo. Both get the same file, samples, precision and chip, and the default options of each; ExecuTorch lowers with the
@@ -136,7 +136,7 @@ def main():
     parser.add_argument("--precision", nargs="+", default=["8a8w", "16a8w"])
     parser.add_argument("--engine", choices=("emulator", "qnn"), default="emulator")
     parser.add_argument("--soc", default="SM8650")
-    parser.add_argument("--rows", type=int, default=4)
+    parser.add_argument("--rows", type=int, default=16)
     parser.add_argument("--keep", type=pathlib.Path, default=ROOT / ".work/quantizer")
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()

@@ -69,23 +69,6 @@ void add_to_channels(const cpu::TensorDesc& desc, size_t axis, const std::vector
   }
 }
 
-// Products from whose result an output is reached without another one.
-std::vector<bool> find_last(const Graph& graph) {
-  std::vector<bool> reaches(graph.value_count(), false);  // by value
-  for (const Leaf& leaf : graph.outputs)
-    if (leaf.value.valid()) reaches[leaf.value.index] = true;
-  const std::vector<NodeId> order = graph.order();
-  for (size_t i = order.size(); i-- > 0;) {
-    const Node& node = graph.node(order[i]);
-    if (node.op == Op::convolution || node.op == Op::linear || node.op == Op::matmul) continue;
-    const bool any = std::any_of(node.outputs.begin(), node.outputs.end(),
-                                 [&](ValueId v) { return static_cast<bool>(reaches[v.index]); });
-    for (const ValueId v : node.inputs)
-      if (any && v.valid()) reaches[v.index] = true;
-  }
-  return reaches;
-}
-
 // Samples in groups; groups one after the other. A product's result is shifted where it is computed, by the
 // mean of what the groups before and the sample itself ask for: so what follows sees it corrected, and its
 // own error is all that it measures. The group's size does not depend on threads, so neither does the result.
@@ -125,7 +108,7 @@ class Corrector {
         for (const Product& p : products_) add_asked(p, asked_[k][p.result.index]);
       done_ += static_cast<double>(now);
     }
-    const std::vector<bool> last = find_last(quantized_);
+    const std::vector<bool> last = find_last_values(quantized_);
     for (const Product& p : products_) {
       if (sum_[p.result.index].empty()) continue;
       out.push_back({p.node, shift_of(p), last[p.result.index]});
@@ -237,6 +220,22 @@ bool correct(Graph& graph, const BiasCorrection& correction) {
 }
 
 }  // namespace
+
+std::vector<bool> find_last_values(const Graph& graph) {
+  std::vector<bool> reaches(graph.value_count(), false);  // by value
+  for (const Leaf& leaf : graph.outputs)
+    if (leaf.value.valid()) reaches[leaf.value.index] = true;
+  const std::vector<NodeId> order = graph.order();
+  for (size_t i = order.size(); i-- > 0;) {
+    const Node& node = graph.node(order[i]);
+    if (node.op == Op::convolution || node.op == Op::linear || node.op == Op::matmul) continue;
+    const bool any = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                 [&](ValueId v) { return static_cast<bool>(reaches[v.index]); });
+    for (const ValueId v : node.inputs)
+      if (any && v.valid()) reaches[v.index] = true;
+  }
+  return reaches;
+}
 
 Result<std::vector<BiasCorrection>> find_bias_corrections(const Graph& real, const Graph& quantized,
                                                           const Samples& samples,

@@ -23,6 +23,9 @@ struct BiasCorrection {
   bool last = false;
 };
 
+// By value: whether an output is reached from it without another product.
+std::vector<bool> find_last_values(const Graph& graph);
+
 // real: the graph that was calibrated; quantized: the same with encodings, perhaps with more nodes.
 Result<std::vector<BiasCorrection>> find_bias_corrections(const Graph& real, const Graph& quantized,
                                                           const Samples& samples,

@@ -213,6 +213,7 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
     SF_ASSIGN(out.rounding, improve_weights(out.graph, *rows,
                                             {.search_scales = options.search_scales,
                                              .choose_rounding = options.choose_rounding,
+                                             .shift_biases = options.correct_biases,
                                              .most_work = options.most_work,
                                              .threads = options.threads}));
     rows.reset();

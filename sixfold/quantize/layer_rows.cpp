@@ -48,12 +48,14 @@ LayerRows::LayerRows(const Graph& graph, size_t samples, size_t rows)
     if (node.op != Op::convolution && node.op != Op::linear) continue;
     const Tensor* w = graph.constant(node.input(1));
     if (!w || w->dtype != DType::f32 || w->count() == 0 || graph.dtype(node.input(0)) != DType::f32) continue;
-    if (node.op == Op::convolution && node.attrs.flag("transposed")) continue;
     LayerInputs l{.node = id, .source = shown_as(graph, node.input(0))};
+    l.transposed = node.op == Op::convolution && node.attrs.flag("transposed");
     l.shape = static_shape(graph.dims(node.input(0)));
     l.groups = node.op == Op::convolution ? node.attrs.integer("groups") : 1;
-    l.channels = w->shape[0] / l.groups;
-    l.inputs = w->count() / w->shape[0];
+    const int64_t out_channels = l.transposed ? w->shape[1] * l.groups : w->shape[0];
+    for (size_t a = 2; l.transposed && a < w->shape.size(); ++a) l.taps *= w->shape[a];
+    l.channels = out_channels / l.groups * l.taps;
+    l.inputs = l.transposed ? w->shape[0] / l.groups : w->count() / w->shape[0];
     if (l.inputs < 2 || l.groups * l.inputs > kMostInputs || numel(l.shape) == 0) continue;
     l.samples.resize(samples_);
     width += static_cast<size_t>(l.groups * l.inputs);
@@ -92,9 +94,15 @@ void LayerRows::take(LayerInputs& l, size_t sample, const cpu::TensorDesc& desc,
 
 void LayerRows::take_windows(LayerInputs& l, size_t sample, const Shape& strides, const float* x) const {
   const Node& node = graph_.node(l.node);
-  const Shape out = static_shape(graph_.dims(node.output())), w = static_shape(graph_.dims(node.input(1)));
-  const Shape stride = node.attrs.ints("stride"), padding = node.attrs.ints("padding"),
-              dilation = node.attrs.ints("dilation");
+  Shape out = static_shape(graph_.dims(node.output())), w = static_shape(graph_.dims(node.input(1)));
+  Shape stride = node.attrs.ints("stride"), padding = node.attrs.ints("padding"),
+        dilation = node.attrs.ints("dilation");
+  if (l.transposed) {  // each of its taps reads one place
+    out = l.shape;
+    std::fill(w.begin() + 2, w.end(), 1);
+    std::fill(stride.begin(), stride.end(), 1);
+    std::fill(padding.begin(), padding.end(), 0);
+  }
   const size_t axes = out.size() - 2;
   int64_t taps = 1;
   for (size_t a = 0; a < axes; ++a) taps *= w[a + 2];

@@ -14,7 +14,10 @@ struct LayerInputs {
   ValueId source;                                // whose elements, seen as `shape`, the layer reads
   Shape shape;                                   // of the operand
   int64_t groups = 1, channels = 0, inputs = 0;  // of a group
-  std::vector<std::vector<float>> samples;       // by sample: [row][group][inputs]
+  // Of a transposed convolution each tap is a channel of its own: [output channel][tap].
+  bool transposed = false;
+  int64_t taps = 1;
+  std::vector<std::vector<float>> samples;  // by sample: [row][group][inputs]
   size_t rows() const;
 };
 

@@ -2,274 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
-#include "sixfold/cpu/pool.h"
-#include "sixfold/cpu/sgemm.h"
+#include "sixfold/quantize/bias.h"
+#include "sixfold/quantize/choose.h"
+#include "sixfold/quantize/plan.h"
 #include "sixfold/quantize/round.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "sixfold/quantize/rounding.cpp"
-#include "hwy/foreach_target.h"
-#include "hwy/highway.h"
-
-#ifndef SIXFOLD_QUANTIZE_ROUNDING_ROW
-#define SIXFOLD_QUANTIZE_ROUNDING_ROW
 namespace sixfold {
-// A block of one channel's weights: what they are off, how far each step goes, and half the slope of the
-// cost.
-struct RoundingRow {
-  float *error, *slope, *moved;  // moved: the sum of steps that were taken
-  const float *weight, *scale, *h;
-  size_t n, h_step;
-  float low, high;
-};
-}  // namespace sixfold
-#endif
-
-HWY_BEFORE_NAMESPACE();
-namespace sixfold::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// Each weight in turn to its other neighbour on the grid, if the whole gets better. Returns how many went.
-size_t choose_in_block(const RoundingRow& r) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  size_t moves = 0;
-  for (size_t i = 0; i < r.n; ++i) {
-    const float step = r.error[i] > 0 ? -r.scale[i] : r.scale[i];
-    const float* row = r.h + i * r.h_step;
-    if (!(2 * step * r.slope[i] + step * step * row[i] < 0)) continue;
-    const float to = r.error[i] + step;
-    const float level = (r.weight[i] + to) / r.scale[i];
-    if (std::fabs(to) > r.scale[i] || level < r.low - 0.5f || level > r.high + 0.5f) continue;
-    r.error[i] = to;
-    r.moved[i] += step;
-    ++moves;
-    const auto by = hn::Set(d, step);
-    size_t k = 0;
-    for (; k + lanes <= r.n; k += lanes)
-      hn::StoreU(hn::MulAdd(by, hn::LoadU(d, row + k), hn::LoadU(d, r.slope + k)), d, r.slope + k);
-    for (; k < r.n; ++k) r.slope[k] += step * row[k];
-  }
-  return moves;
-}
-
-}  // namespace sixfold::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace sixfold {
-
-HWY_EXPORT(choose_in_block);
-
 namespace {
 
-constexpr size_t kBlock = 64;      // weights of a channel that are chosen at a time
 constexpr size_t kChannels = 64;   // of a task
 constexpr size_t kLeastRows = 32;  // fewer tell nothing
-constexpr int kSweeps = 2;         // over a block before the others hear of it
+// With few weights another scale is another throw of the dice, and the best of some throws is far better.
+constexpr size_t kFewInputs = 64;
+constexpr int kThrows = 12;
 
 size_t size(int64_t n) { return static_cast<size_t>(n); }
 int64_t length(size_t n) { return static_cast<int64_t>(n); }
-
-// What a group of a layer reads, scaled so that H = x' x, and a little more on the diagonal: what few rows do
-// not tell must not be believed, and what the operand's own rounding adds is there too.
-struct Inputs {
-  size_t n = 0, rows = 0;
-  bool whole = false;            // h is there; otherwise only its blocks on the diagonal
-  std::vector<float> x, xt;      // [rows][n], [n][rows]
-  std::vector<float> h;          // [n][n], or [block][kBlock][kBlock]
-  std::vector<double> diagonal;  // of H
-  float ridge = 0;
-
-  const float* block(size_t begin) const {
-    return whole ? &h[begin * n + begin] : &h[begin / kBlock * kBlock * kBlock];
-  }
-  size_t block_step() const { return whole ? n : kBlock; }
-};
-
-Inputs inputs_of(const LayerInputs& l, size_t group, double operand_noise, cpu::Pool* pool) {
-  Inputs in;
-  in.n = size(l.inputs);
-  in.rows = l.rows();
-  in.whole = in.n <= in.rows + in.rows / 4;
-  in.x.resize(in.rows * in.n);
-  in.xt.resize(in.rows * in.n);
-  const float unit = 1 / std::sqrt(static_cast<float>(in.rows));
-  const size_t step = size(l.groups) * in.n;
-  size_t r = 0;
-  for (const std::vector<float>& sample : l.samples)
-    for (size_t at = group * in.n; at < sample.size(); at += step, ++r)
-      for (size_t i = 0; i < in.n; ++i) in.x[r * in.n + i] = sample[at + i] * unit;
-  for (size_t i = 0; i < in.n; i += 16)
-    for (r = 0; r < in.rows; ++r)
-      for (size_t k = i; k < std::min(i + 16, in.n); ++k) in.xt[k * in.rows + r] = in.x[r * in.n + k];
-  in.diagonal.resize(in.n);
-  double mean = 0;
-  for (size_t i = 0; i < in.n; ++i) {
-    for (r = 0; r < in.rows; ++r)
-      in.diagonal[i] += static_cast<double>(in.xt[i * in.rows + r]) * in.xt[i * in.rows + r];
-    mean += in.diagonal[i] / static_cast<double>(in.n);
-  }
-  in.ridge = static_cast<float>(0.03 * mean + operand_noise + 1e-12);
-  for (double& x : in.diagonal) x += in.ridge;
-  const size_t blocks = (in.n + kBlock - 1) / kBlock;
-  in.h.resize(in.whole ? in.n * in.n : blocks * kBlock * kBlock, 0.0f);
-  const auto fill = [&](size_t b) {
-    const size_t begin = b * kBlock, width = std::min(kBlock, in.n - begin);
-    const size_t columns = in.whole ? in.n - begin : width;
-    float* to = in.h.data() + (in.whole ? begin * in.n + begin : b * kBlock * kBlock);
-    const size_t to_step = in.block_step();
-    cpu::sgemm({.rows = length(width),
-                .columns = length(columns),
-                .inner = length(in.rows),
-                .a = &in.xt[begin * in.rows],
-                .a_step = length(in.rows),
-                .b = &in.x[begin],
-                .b_step = length(in.n),
-                .c = to,
-                .c_step = length(to_step)});
-    for (size_t i = 0; i < width; ++i) to[i * to_step + i] += in.ridge;
-    for (size_t i = 0; in.whole && i < width; ++i)
-      for (size_t k = width; k < columns; ++k) in.h[(begin + k) * in.n + begin + i] = to[i * to_step + k];
-  };
-  if (pool)
-    pool->for_each(blocks, fill);
-  else
-    for (size_t b = 0; b < blocks; ++b) fill(b);
-  return in;
-}
-
-struct Costs {
-  double before = 0, after = 0, power = 0;
-};
-
-// Some channels of a group: weights [count][n] to weights on the grid.
-class Chooser {
- public:
-  Chooser(const Inputs& in, const Encoding& e, size_t count, int passes)
-      : in_(in), e_(e), count_(count), passes_(passes), scale_(count * in.n), error_(count * in.n) {}
-  float* scales() { return scale_.data(); }
-
-  void run(const float* w, float* q, Costs* costs) {
-    const size_t n = in_.n;
-    const auto low = static_cast<float>(e_.quant_min), high = static_cast<float>(e_.quant_max);
-    for (size_t i = 0; i < count_ * n; ++i)
-      error_[i] = std::clamp(nearest(w[i] / scale_[i]), low, high) * scale_[i] - w[i];
-    begin();
-    for (size_t c = 0; c < count_; ++c) {
-      costs[c].before = cost(c);
-      for (size_t i = 0; i < n; ++i)
-        costs[c].power += static_cast<double>(w[c * n + i]) * w[c * n + i] * in_.diagonal[i];
-    }
-    moved_.resize(count_ * kBlock);
-    for (int pass = 0; pass < passes_; ++pass) {
-      size_t moves = 0;
-      for (size_t at = 0; at < n; at += kBlock) moves += choose(w, at, std::min(kBlock, n - at), low, high);
-      if (moves * 1000 < count_ * n) break;
-    }
-    for (size_t c = 0; c < count_; ++c) costs[c].after = cost(c);
-    for (size_t i = 0; i < count_ * n; ++i)
-      q[i] = std::clamp(nearest((w[i] + error_[i]) / scale_[i]), low, high) * scale_[i];
-  }
-
- private:
-  // Slopes of all weights, or what the errors make of each row of inputs.
-  void begin() {
-    const size_t width = in_.whole ? in_.n : in_.rows;
-    sums_.resize(count_ * width);
-    cpu::sgemm({.rows = length(count_),
-                .columns = length(width),
-                .inner = length(in_.n),
-                .a = error_.data(),
-                .a_step = length(in_.n),
-                .b = in_.whole ? in_.h.data() : in_.xt.data(),
-                .b_step = length(width),
-                .c = sums_.data(),
-                .c_step = length(width)});
-  }
-  double cost(size_t c) const {
-    const float* e = &error_[c * in_.n];
-    double sum = 0;
-    if (in_.whole) {
-      for (size_t i = 0; i < in_.n; ++i) sum += static_cast<double>(e[i]) * sums_[c * in_.n + i];
-      return sum;
-    }
-    for (size_t r = 0; r < in_.rows; ++r)
-      sum += static_cast<double>(sums_[c * in_.rows + r]) * sums_[c * in_.rows + r];
-    for (size_t i = 0; i < in_.n; ++i) sum += static_cast<double>(in_.ridge) * e[i] * e[i];
-    return sum;
-  }
-
-  size_t choose(const float* w, size_t at, size_t width, float low, float high) {
-    const size_t n = in_.n;
-    if (!in_.whole) {
-      slopes_.resize(count_ * kBlock);
-      cpu::sgemm({.rows = length(count_),
-                  .columns = length(width),
-                  .inner = length(in_.rows),
-                  .a = sums_.data(),
-                  .a_step = length(in_.rows),
-                  .b = &in_.x[at],
-                  .b_step = length(n),
-                  .c = slopes_.data(),
-                  .c_step = length(kBlock)});
-      for (size_t c = 0; c < count_; ++c)
-        for (size_t i = 0; i < width; ++i) slopes_[c * kBlock + i] += in_.ridge * error_[c * n + at + i];
-    }
-    std::fill(moved_.begin(), moved_.end(), 0.0f);
-    size_t moves = 0;
-    for (size_t c = 0; c < count_; ++c) {
-      const size_t first = c * n + at;
-      const RoundingRow row{.error = &error_[first],
-                            .slope = in_.whole ? &sums_[first] : &slopes_[c * kBlock],
-                            .moved = &moved_[c * kBlock],
-                            .weight = w + first,
-                            .scale = &scale_[first],
-                            .h = in_.block(at),
-                            .n = width,
-                            .h_step = in_.block_step(),
-                            .low = low,
-                            .high = high};
-      for (int sweep = 0; sweep < kSweeps; ++sweep) {
-        const size_t now = HWY_DYNAMIC_DISPATCH(choose_in_block)(row);
-        moves += now;
-        if (now == 0) break;
-      }
-    }
-    if (moves > 0) hear(at, width);
-    return moves;
-  }
-
-  // The rest learns what moved in a block; the block knows.
-  void hear(size_t at, size_t width) {
-    const size_t n = in_.n, step = in_.whole ? n : in_.rows;
-    const auto add = [&](size_t from, size_t to) {
-      if (from >= to) return;
-      cpu::sgemm({.rows = length(count_),
-                  .columns = length(to - from),
-                  .inner = length(width),
-                  .a = moved_.data(),
-                  .a_step = length(kBlock),
-                  .b = (in_.whole ? in_.h.data() : in_.xt.data()) + at * step + from,
-                  .b_step = length(step),
-                  .c = &sums_[from],
-                  .c_step = length(step),
-                  .beta = 1});
-    };
-    if (!in_.whole) return add(0, in_.rows);
-    add(0, at);
-    add(at + width, n);
-  }
-
-  const Inputs& in_;
-  const Encoding& e_;
-  size_t count_;
-  int passes_;
-  std::vector<float> scale_, error_;  // [channel][weight]
-  std::vector<float> sums_, slopes_, moved_;
-};
 
 // The scale, from the given one down to half of it, whose squared error weighs least.
 float search(const float* w, const std::vector<double>& diagonal, const Encoding& e, float scale) {
@@ -292,7 +41,10 @@ float search(const float* w, const std::vector<double>& diagonal, const Encoding
 class Improver {
  public:
   Improver(Graph& quantized, const RoundingOptions& options)
-      : quantized_(quantized), options_(options), pool_(options.threads) {}
+      : quantized_(quantized),
+        options_(options),
+        last_(find_last_values(quantized)),
+        pool_(options.threads) {}
 
   RoundingReport run(std::span<const LayerInputs> all) {
     std::vector<const LayerInputs*> layers;
@@ -309,7 +61,8 @@ class Improver {
     if (l.rows() < kLeastRows) return false;
     const Value& w = quantized_.value(quantized_.node(l.node).input(1));
     return w.kind == ValueKind::constant && w.type.dtype == DType::f32 && w.encoding && w.users.size() == 1 &&
-           w.encoding->axis <= 0 && w.encoding->quant_max <= 127;
+           (w.encoding->axis == (l.transposed ? 1 : 0) || w.encoding->axis < 0) &&
+           !(l.transposed && w.encoding->block) && w.encoding->quant_max <= 127;
   }
 
   static double work_of(const LayerInputs& l, int passes) {
@@ -337,28 +90,79 @@ class Improver {
     if (const auto& x = quantized_.value(node.input(0)).encoding; x && x->axis < 0)
       noise = static_cast<double>(x->scales[0]) * x->scales[0] / 12;
     const Tensor w = to_contiguous(value.constant);
-    std::byte* bytes = nullptr;
-    Tensor out = Tensor::allocate(DType::f32, w.shape, &bytes);
-    const Task task{l, w.shape, w.values<float>().data(), reinterpret_cast<float*>(bytes), e};
-    std::vector<Costs> costs(size(l.groups * l.channels));
+    const std::vector<float> rows = rows_of(l, w);
+    std::vector<float> chosen(rows.size());
+    std::vector<double> shift(size(l.groups * l.channels), 0.0);
+    const std::vector<float> importance = importance_of(l, node, rows);
+    const bool shifts = options_.shift_biases && takes_shift(node, !importance.empty());
+    const Task task{l, w.shape, rows.data(), chosen.data(), e, shift};
+    std::vector<RoundingCosts> costs(size(l.groups * l.channels));
+    // Taps that share a scale are chosen together.
+    const size_t channels = size(l.channels), taps = size(l.taps);
+    const size_t step = std::max<size_t>(kChannels / taps, 1) * taps;
     if (l.groups > 1) {
       pool_.for_each(size(l.groups), [&](size_t g) {
-        const Inputs in = inputs_of(l, g, noise, nullptr);
-        for (size_t c = 0; c < size(l.channels); c += kChannels)
-          choose(task, in, g * size(l.channels) + c, costs);
+        const RoundingInputs in = rounding_inputs(l, g, noise, shifts, {}, nullptr);
+        for (size_t c = 0; c < channels; c += step)
+          choose(task, in, g * channels + c, std::min(step, channels - c), costs);
       });
     } else {
-      const Inputs in = inputs_of(l, 0, noise, &pool_);
-      const size_t tasks = (size(l.channels) + kChannels - 1) / kChannels;
-      pool_.for_each(tasks, [&](size_t t) { choose(task, in, t * kChannels, costs); });
+      const RoundingInputs in = rounding_inputs(l, 0, noise, shifts, importance, &pool_);
+      pool_.for_each((channels + step - 1) / step, [&](size_t t) {
+        choose(task, in, t * step, std::min(step, channels - t * step), costs);
+      });
     }
-    for (const Costs& c : costs) {
+    for (const RoundingCosts& c : costs) {
       report.before += c.before / std::max(c.power, 1e-30);
       report.after += c.after / std::max(c.power, 1e-30);
     }
-    value.constant = std::move(out);
+    value.constant = weight_of(l, w.shape, chosen);
     value.encoding = std::move(e);
+    if (shifts) {
+      const BiasCorrection correction{.node = l.node, .shift = shift_of(l, node, shift)};
+      correct_biases(quantized_, {&correction, 1});
+    }
     ++report.layers;
+  }
+
+  // Where a sigmoid makes the model's answer of a layer's result: rows count by how much the answer follows
+  // them, since those far from any decision have most of the power.
+  std::vector<float> importance_of(const LayerInputs& l, const Node& node,
+                                   const std::vector<float>& w) const {
+    ValueId v = node.output();
+    const Node* next = nullptr;
+    while (quantized_.value(v).users.size() == 1) {
+      next = &quantized_.node(quantized_.value(v).users[0]);
+      if (quantize_rule(next->op) != QuantizeRule::move) break;
+      v = next->output();
+    }
+    if (!next || next->op != Op::sigmoid || !last_[node.output().index] || l.groups != 1) return {};
+    const Tensor* b = node.input(2).valid() ? quantized_.constant(node.input(2)) : nullptr;
+    const size_t n = size(l.inputs), channels = size(l.channels), taps = size(l.taps);
+    std::vector<double> bias(channels, 0.0);
+    for (size_t c = 0; b && c < channels; ++c) bias[c] = element_real(*b, length(c / taps));
+    std::vector<float> out;
+    out.reserve(l.rows());
+    for (const std::vector<float>& sample : l.samples)
+      for (size_t at = 0; at < sample.size(); at += n) {
+        double sum = 0;
+        for (size_t c = 0; c < channels; ++c) {
+          double z = bias[c];
+          for (size_t i = 0; i < n; ++i) z += static_cast<double>(w[c * n + i]) * sample[at + i];
+          const double y = 1 / (1 + std::exp(-z)), slope = 4 * y * (1 - y);
+          sum += slope * slope;
+        }
+        out.push_back(static_cast<float>(std::sqrt(sum / static_cast<double>(channels))));
+      }
+    return out;
+  }
+
+  // Not where nothing follows (see BiasCorrection::last), unless rows count by what follows from them.
+  bool takes_shift(const Node& node, bool weighed) const {
+    const ValueId b = node.input(2);
+    if (last_[node.output().index] && !weighed) return false;
+    return !b.valid() || (quantized_.value(b).kind == ValueKind::constant && !quantized_.value(b).encoding &&
+                          quantized_.dtype(b) == DType::f32);
   }
 
   struct Task {
@@ -366,27 +170,103 @@ class Improver {
     const Shape& shape;
     const float* w;
     float* q;
-    Encoding& e;  // each channel's scale belongs to one task
+    Encoding& e;                 // each channel's scale belongs to one task
+    std::vector<double>& shift;  // of the bias, by channel
   };
 
-  void choose(const Task& t, const Inputs& in, size_t first, std::vector<Costs>& costs) const {
-    const size_t n = in.n, channels = size(t.layer.channels);
-    const size_t count = std::min(kChannels, channels - first % channels);
+  // Place of a transposed weight [input][output channel][tap] among rows of inputs.
+  static size_t place_of(const LayerInputs& l, size_t at) {
+    const size_t channels = size(l.channels), inputs = size(l.inputs);
+    const size_t channel = at % channels, input = at / channels;  // channel: with its tap
+    return (input / inputs * channels + channel) * inputs + input % inputs;
+  }
+  static std::vector<float> rows_of(const LayerInputs& l, const Tensor& w) {
+    const auto all = w.values<float>();
+    std::vector<float> out(all.begin(), all.end());
+    for (size_t i = 0; l.transposed && i < out.size(); ++i) out[place_of(l, i)] = all[i];
+    return out;
+  }
+  static Tensor weight_of(const LayerInputs& l, const Shape& shape, const std::vector<float>& rows) {
+    std::byte* bytes = nullptr;
+    Tensor out = Tensor::allocate(DType::f32, shape, &bytes);
+    auto* to = reinterpret_cast<float*>(bytes);
+    for (size_t i = 0; i < rows.size(); ++i) to[i] = rows[l.transposed ? place_of(l, i) : i];
+    return out;
+  }
+  // An element of the result has a tap of each of as many places as fit between strides.
+  static std::vector<double> shift_of(const LayerInputs& l, const Node& node,
+                                      const std::vector<double>& shift) {
+    if (!l.transposed) return shift;
+    double places = 1;
+    for (const int64_t s : node.attrs.ints("stride")) places *= static_cast<double>(s);
+    std::vector<double> out(shift.size() / size(l.taps), 0.0);
+    for (size_t i = 0; i < shift.size(); ++i) out[i / size(l.taps)] += shift[i] / places;
+    return out;
+  }
+
+  // The scale of a row's weight.
+  static size_t scale_of(const Task& t, const ScaleIndex& index, size_t row, size_t i, size_t n) {
+    if (t.e.axis < 0) return 0;
+    if (t.e.block) return index(length(row * n + i));
+    return t.layer.transposed ? row % size(t.layer.channels) / size(t.layer.taps) : row;
+  }
+
+  void choose(const Task& t, const RoundingInputs& in, size_t first, size_t count,
+              std::vector<RoundingCosts>& costs) const {
+    const size_t n = in.n;
     if (options_.search_scales && t.e.axis == 0 && !t.e.block)
       for (size_t c = first; c < first + count; ++c)
         t.e.scales[c] = search(t.w + c * n, in.diagonal, t.e, t.e.scales[c]);
-    Chooser chooser(in, t.e, count, options_.choose_rounding ? options_.passes : 0);
+    const float* w = t.w + first * n;
+    float* q = t.q + first * n;
+    round(t, in, first, count, 1, q, &costs[first]);
+    const bool own_scales = t.e.axis == 0 || (t.layer.transposed && t.e.axis == 1 && t.layer.groups == 1);
+    if (options_.choose_rounding && n <= kFewInputs && own_scales && !t.e.block)
+      throw_again(t, in, first, count, costs);
+    if (in.mean.empty()) return;
+    for (size_t c = 0; c < count; ++c)
+      for (size_t i = 0; i < n; ++i)
+        t.shift[first + c] -= (static_cast<double>(q[c * n + i]) - w[c * n + i]) * in.mean[i];
+  }
+
+  // Scales are those of the encoding times a factor.
+  void round(const Task& t, const RoundingInputs& in, size_t first, size_t count, float factor, float* q,
+             RoundingCosts* costs) const {
+    const size_t n = in.n;
+    std::vector<float> scales(count * n);
     const ScaleIndex index(t.shape, t.e);
     for (size_t c = 0; c < count; ++c)
       for (size_t i = 0; i < n; ++i)
-        chooser.scales()[c * n + i] =
-            t.e.axis < 0 ? t.e.scales[0]
-                         : t.e.scales[t.e.block ? index(length((first + c) * n + i)) : first + c];
-    chooser.run(t.w + first * n, t.q + first * n, &costs[first]);
+        scales[c * n + i] = factor * t.e.scales[scale_of(t, index, first + c, i, n)];
+    std::vector<RoundingCosts> all;
+    choose_rounding(in, t.e, scales, options_.choose_rounding ? options_.passes : 0, t.w + first * n, q, all);
+    std::copy(all.begin(), all.end(), costs);
+  }
+
+  // Larger scales only: a bias may need the one that there is.
+  void throw_again(const Task& t, const RoundingInputs& in, size_t first, size_t count,
+                   std::vector<RoundingCosts>& costs) const {
+    const size_t taps = size(t.layer.taps), n = in.n;
+    std::vector<float> q(count * n), best(count / taps, 1.0f);
+    for (int again = 1; again <= kThrows; ++again) {
+      std::vector<RoundingCosts> now(count);
+      const float factor = 1 + 0.01f * static_cast<float>(again);
+      round(t, in, first, count, factor, q.data(), now.data());
+      for (size_t c = 0; c < count; c += taps) {
+        double was = 0, is = 0;
+        for (size_t k = c; k < c + taps; ++k) was += costs[first + k].after, is += now[k].after;
+        if (!(is < was)) continue;
+        for (size_t k = c; k < c + taps; ++k) costs[first + k].after = now[k].after;
+        best[c / taps] = factor;
+        std::copy_n(&q[c * n], taps * n, t.q + (first + c) * n);
+      }
+    }
+    for (size_t c = 0; c < best.size(); ++c) t.e.scales[first / taps + c] *= best[c];
   }
 
   Graph& quantized_;
   const RoundingOptions& options_;
+  std::vector<bool> last_;  // by value
   cpu::Pool pool_;
 };
 
@@ -398,4 +278,3 @@ Result<RoundingReport> improve_weights(Graph& quantized, const LayerRows& rows,
 }
 
 }  // namespace sixfold
-#endif

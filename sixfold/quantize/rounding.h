@@ -15,6 +15,8 @@ namespace sixfold {
 struct RoundingOptions {
   bool search_scales = false;
   bool choose_rounding = false;
+  bool shift_biases =
+      false;             // biases take back what errors make of the inputs' mean, so that it may be large
   int passes = 2;        // over a layer's weights, at most
   double most_work = 0;  // multiplications of all layers; 0: any number. The dearest keep their rounding.
   size_t threads = 0;

@@ -157,6 +157,61 @@ TEST(Rounding, lowers_what_a_layer_errs_and_stays_on_the_grid) {
   }
 }
 
+// Both kinds of convolutions, on inputs whose mean is most of them; the first one's bias takes that.
+TEST(Rounding, of_convolutions_both_ways_with_biases_that_take_the_mean) {
+  for (const bool transposed : {false, true}) {
+    std::string weights;
+    for (int i = 0; i < 144; ++i) weights += cat(i ? ", " : "", std::sin(i * 2.3) * 0.8);
+    const std::string rest =
+        cat("padding=[0, 0], padding_end=[0, 0], dilation=[1, 1], transposed=", transposed ? "true" : "false",
+            ", output_padding=[0, 0], groups=1");
+    const char *shape = "[4, 4, 3, 3]", *out = transposed ? "[1, 4, 13, 13]" : "[1, 4, 4, 4]";
+    const char* stride = transposed ? "[2, 2]" : "[1, 1]";
+    const char* end = transposed ? "[1, 1, 13, 13]" : "[1, 1, 4, 4]";
+    const Graph real = graph_of(cat(
+        "input %x: f32[1, 4, 6, 6]\nconstant %w: f32", shape, " = [", weights,
+        "]\nconstant %v: f32[1, 4, 1, 1] = [0.5, -0.4, 0.3, 0.2]\n%y = convolution(%x, %w, stride=", stride,
+        ", ", rest, ", activation=\"none\") : f32", out,
+        "\n%o = convolution(%y, %v, stride=[1, 1], padding=[0, 0], padding_end=[0, 0], dilation=[1, 1], "
+        "transposed=false, output_padding=[0, 0], groups=1, activation=\"none\") : f32",
+        end, "\noutput %o\n"));
+    std::vector<std::vector<Tensor>> rows;
+    for (int i = 0; i < 8; ++i) rows.push_back({wave({1, 4, 6, 6}, static_cast<float>(i))});
+    const auto samples = samples_of(rows);
+    LayerRows read(real, rows.size(), 512);
+    CalibrateOptions looking{.threads = 2};
+    looking.look = [&](size_t sample, ValueId v, const cpu::TensorDesc& desc, const void* data) {
+      read.look(sample, v, desc, data);
+    };
+    ASSERT_TRUE(calibrate(real, *samples, looking).ok());
+    ASSERT_EQ(read.layers().size(), 2u);
+    const NodeId first = real.first();
+    const ValueId w = real.node(first).input(1);
+    Graph nearest = real;
+    nearest.value(w).encoding =
+        Encoding{DType::i8, -7, 7, transposed ? 1 : 0, 0, std::vector<float>(4, 0.16f), {0, 0, 0, 0}};
+    auto before = measure(real, nearest, *samples, 1);
+    ASSERT_TRUE(before.ok());
+    double without = 0;
+    for (const bool shifts : {false, true}) {
+      Graph q = nearest;
+      auto report = improve_weights(q, read, {.choose_rounding = true, .shift_biases = shifts, .threads = 2});
+      ASSERT_TRUE(report.ok()) << report.error().message();
+      EXPECT_EQ(report->layers, 1u);
+      EXPECT_EQ(q.node(first).input(2).valid(), shifts);
+      ASSERT_TRUE(verify(q).ok()) << verify(q).error().message();
+      auto after = measure(real, q, *samples, 1);
+      ASSERT_TRUE(after.ok());
+      EXPECT_GT(after->sqnr_db, before->sqnr_db + 6) << transposed << shifts;
+      EXPECT_TRUE(!shifts || after->sqnr_db > without) << after->sqnr_db << " and " << without;
+      without = after->sqnr_db;
+      const Tensor again = rounded(q.value(w).constant, *q.value(w).encoding);
+      for (int64_t i = 0; i < again.count(); ++i)
+        EXPECT_NEAR(element_real(again, i), element_real(q.value(w).constant, i), 1e-6);
+    }
+  }
+}
+
 std::unique_ptr<Samples> waves(size_t n) {
   std::vector<std::vector<Tensor>> rows;
   for (size_t i = 0; i < n; ++i) rows.push_back({wave({1, 2, 4, 4}, static_cast<float>(i))});
