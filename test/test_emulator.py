@@ -57,6 +57,24 @@ def products(torch):
     }
 
 
+def decibels(model, inputs, precision, folder, decompose=False):
+    """Of the whole model on the NPU, against eager torch."""
+    import torch
+
+    exported = torch.export.export(model.eval(), inputs)
+    torch.export.save(exported.run_decompositions() if decompose else exported, folder / "model.pt2")
+    np.savez(folder / "in.npz", **{f"in{i}": x.numpy()[None] for i, x in enumerate(inputs)})
+    done = call("compile", folder / "model.pt2", "-o", folder / "m.pte", "--backend", "htp", "--precision", precision,
+                "--calib", folder / "in.npz", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["cpu_nodes"] == []
+    ran = call("run", folder / "m.pte", "--npz", folder / "in.npz", "--npz-out", folder / "out.npz")
+    assert ran.returncode == 0, ran.stderr
+    want = model(*inputs).detach().numpy().astype(np.float64)
+    noise = np.load(folder / "out.npz")["out0"][0] - want
+    return 10 * np.log10((want**2).sum() / (noise**2).sum())
+
+
 @pytest.mark.parametrize("precision, least_db", [("fp16", 60), ("8a8w", 33), ("16a8w", 55)])
 @pytest.mark.parametrize("name", ["conv", "depthwise", "transposed", "bias", "linear"])
 def test_weights_may_be_computed(name, precision, least_db, tmp_path):
@@ -69,18 +87,35 @@ def test_weights_may_be_computed(name, precision, least_db, tmp_path):
             return function(torch.relu(x), w)
 
     torch.manual_seed(0)
-    inputs = (torch.randn(1, 8, 10, 10), torch.randn(shape))
-    torch.export.save(torch.export.export(Model(), inputs), tmp_path / "model.pt2")
-    np.savez(tmp_path / "in.npz", **{f"in{i}": x.numpy()[None] for i, x in enumerate(inputs)})
-    done = call("compile", tmp_path / "model.pt2", "-o", tmp_path / "m.pte", "--backend", "htp", "--precision", precision,
-                "--calib", tmp_path / "in.npz", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["cpu_nodes"] == []
-    ran = call("run", tmp_path / "m.pte", "--npz", tmp_path / "in.npz", "--npz-out", tmp_path / "out.npz")
-    assert ran.returncode == 0, ran.stderr
-    want = Model()(*inputs).numpy().astype(np.float64)
-    noise = np.load(tmp_path / "out.npz")["out0"][0] - want
-    assert 10 * np.log10((want**2).sum() / (noise**2).sum()) > least_db
+    assert decibels(Model(), (torch.randn(1, 8, 10, 10), torch.randn(shape)), precision, tmp_path) > least_db
+
+
+@pytest.mark.parametrize("precision, least_db", [("fp16", 55), ("8a8w", 24), ("16a8w", 45)])
+@pytest.mark.parametrize("spelled", ["added", "filled", "decomposed", "decomposed with an empty row"])
+def test_masks_may_be_infinite(spelled, precision, least_db, tmp_path):
+    import torch
+
+    forbidden = torch.ones(12, 12).triu(1).bool()
+    if "empty" in spelled:
+        forbidden[3] = True
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.k, self.v = (torch.nn.Linear(16, 16) for _ in range(3))
+            self.register_buffer("mask", torch.zeros(12, 12).masked_fill(forbidden, float("-inf")))
+            self.register_buffer("forbidden", forbidden)
+
+        def forward(self, x):
+            q, k, v = self.q(x), self.k(x), self.v(x)
+            if spelled.startswith("decomposed"):
+                return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=~self.forbidden)
+            scores = q @ k.transpose(-1, -2) / 4
+            scores = scores + self.mask if spelled == "added" else scores.masked_fill(self.forbidden, float("-inf"))
+            return torch.softmax(scores, -1) @ v
+
+    torch.manual_seed(0)
+    assert decibels(Model(), (torch.randn(2, 12, 16),), precision, tmp_path, spelled.startswith("decomposed")) > least_db
 
 
 def test_a_program_is_the_same_every_time(tmp_path):

@@ -135,6 +135,7 @@ Result<std::function<Status(Graph&)>> trial_grids(const HtpChoice& choice, HtpTa
 
 Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device) {
   Graph& graph = method.source->graph;
+  finite_masks(graph);
   SF_ASSIGN(QuantizeOptions options, options_of(choice, device));
   if (choice.calib.empty() && !choice.assume_ranges)
     return invalid_argument("--precision ", choice.precision, " needs samples: --calib FILE");

@@ -456,4 +456,21 @@ std::vector<bool> find_masked(const Graph& graph) {
   return out;
 }
 
+void finite_masks(Graph& graph) {
+  constexpr float kFar = -30000;  // a sum of two is a half yet
+  const std::vector<bool> masked = find_masked(graph);
+  for (size_t i = 0; i < masked.size(); ++i) {
+    Value& v = graph.value(ValueId{static_cast<uint32_t>(i)});
+    if (!masked[i] || v.kind != ValueKind::constant || v.constant.dtype != DType::f32 || v.encoding) continue;
+    const Tensor flat = to_contiguous(v.constant);
+    const auto is_lowest = [](float x) { return std::isinf(x) && x < 0; };
+    const auto numbers = flat.values<float>();
+    if (std::none_of(numbers.begin(), numbers.end(), is_lowest)) continue;
+    std::byte* bytes = nullptr;
+    Tensor finite = Tensor::allocate(DType::f32, flat.shape, &bytes);
+    std::replace_copy_if(numbers.begin(), numbers.end(), reinterpret_cast<float*>(bytes), is_lowest, kFar);
+    v.constant = std::move(finite);
+  }
+}
+
 }  // namespace sixfold

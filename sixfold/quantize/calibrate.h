@@ -35,4 +35,9 @@ Status check_samples(const Graph& graph, const Samples& samples);
 // Whether a softmax forgets what is far below the rest of its row in this value: by value.
 std::vector<bool> find_masked(const Graph& graph);
 
+// -inf in constants of masks as a number that is far below all scores: a row that is masked as a whole then
+// has no NaN, which a grid could not hold. Models that give zeros for such rows choose those after the
+// softmax.
+void finite_masks(Graph& graph);
+
 }  // namespace sixfold

@@ -19,6 +19,7 @@ Match form_norm(const Graph& graph, const Node& node);
 Match fold_norm_gain(const Graph& graph, const Node& node);
 Match fold_norm_bias(const Graph& graph, const Node& node);
 // recompose_softmax.cpp
+Match ask_the_mask(const Graph& graph, const Node& node);
 Match form_softmax(const Graph& graph, const Node& node);
 Match form_log_softmax(const Graph& graph, const Node& node);
 // recompose_affine.cpp

@@ -116,7 +116,8 @@ std::span<const Rule> recompose_rules() {
                              {"fold_norm_gain", fold_norm_gain},
                              {"fold_norm_bias", fold_norm_bias},
                              {"form_softmax", form_softmax},
-                             {"form_log_softmax", form_log_softmax}};
+                             {"form_log_softmax", form_log_softmax},
+                             {"ask_the_mask", ask_the_mask}};
     all.insert(all.end(), activation_rules().begin(), activation_rules().end());
     all.push_back({"form_batch_norm", form_batch_norm});
     all.push_back({"fold_batch_norm", fold_batch_norm});

@@ -1,4 +1,7 @@
 // Softmax and its logarithm, from their formulas.
+#include <cmath>
+#include <limits>
+
 #include "sixfold/rewrite/expression.h"
 #include "sixfold/rewrite/recompose.h"
 
@@ -33,7 +36,100 @@ std::optional<int64_t> sum_of_exp(const Graph& graph, ValueId sum_value, const D
   return only_axis(*sum);
 }
 
+// Where a score is -inf, read from the masks that it is made of: what products give is finite.
+class Lowest {
+ public:
+  explicit Lowest(Patch& patch) : patch_(patch), graph_(patch.graph()) {}
+
+  // A boolean that spreads over v; kNoValue: nowhere. Nothing when that cannot be told.
+  std::optional<ValueId> of(ValueId v) {
+    if (const Tensor* data = graph_.constant(v)) return of_constant(v, *data);
+    const Node* node = made_by(graph_, v);
+    if (!node) return std::nullopt;
+    switch (node->op) {
+      case Op::matmul:
+      case Op::linear:
+        return kNoValue;
+      case Op::mul:
+      case Op::div: {  // of a number that is finite and not zero, or of what is never -inf
+        const auto number = uniform_number(graph_, node->input(1));
+        const auto x = of(node->input(0));
+        if (x && !x->valid()) return x;
+        return number && std::isfinite(*number) && *number > 0 ? x : std::nullopt;
+      }
+      case Op::add:
+        return either(of(node->input(0)), of(node->input(1)));
+      case Op::where: {
+        const ValueId c = node->input(0);
+        return either(both(c, of(node->input(1))),
+                      both(patch_.add(Op::logical_not, {c}), of(node->input(2))));
+      }
+      case Op::reshape:
+      case Op::permute:
+      case Op::expand: {
+        const auto x = of(node->input(0));
+        if (!x || !x->valid()) return x;
+        if (node->op == Op::expand) return x;
+        return patch_.add(node->op, {spread(*x, graph_.dims(node->input(0)))}, node->attrs);
+      }
+      default:
+        return std::nullopt;
+    }
+  }
+
+  ValueId spread(ValueId v, const Dims& dims) {
+    return patch_.dims(v) == dims ? v : patch_.add(Op::expand, {v}, {{"shape", dims}});
+  }
+
+ private:
+  using Where = std::optional<ValueId>;
+
+  Where of_constant(ValueId v, const Tensor& data) {
+    const Tensor flat = to_contiguous(data);
+    int64_t lowest = 0;
+    for (int64_t i = 0; i < flat.count(); ++i)
+      lowest += element_real(flat, i) == -std::numeric_limits<double>::infinity() ? 1 : 0;
+    if (lowest == 0) return kNoValue;
+    if (lowest == flat.count()) return patch_.constant(Tensor::scalar(int64_t{1}, DType::boolean));
+    return patch_.add(Op::eq, {v, patch_.scalar(-std::numeric_limits<double>::infinity(), data.dtype)});
+  }
+
+  Where either(Where a, Where b) {
+    if (!a || !b) return std::nullopt;
+    if (!a->valid() || !b->valid()) return a->valid() ? a : b;
+    return patch_.add(Op::logical_or, {*a, *b});
+  }
+
+  Where both(ValueId c, Where x) {
+    if (!x || !x->valid()) return x;
+    const Tensor* data = patch_.constant_data(*x);
+    if (data && data->count() == 1) return c;  // everywhere
+    return patch_.add(Op::logical_and, {c, *x});
+  }
+
+  Patch& patch_;
+  const Graph& graph_;
+};
+
 }  // namespace
+
+// eq(scores + mask, -inf)  ->  where the mask forbids
+//
+// Eager softmaxes that give zeros for a row without keys ask so; on a grid, which has no -inf, and in halves
+// after a clamp the scores do not tell any more.
+Match ask_the_mask(const Graph& graph, const Node& node) {
+  if (node.op != Op::eq) return no_match("no comparison");
+  const auto number = uniform_number(graph, node.input(1));
+  if (!number || *number != -std::numeric_limits<double>::infinity()) return no_match("not with -inf");
+  if (graph.constant(node.input(0))) return no_match("of a constant");
+  Patch patch(graph, node);
+  Lowest lowest(patch);
+  const auto where = lowest.of(node.input(0));
+  if (!where) return no_match("its scores are not made of products and masks");
+  const ValueId found = where->valid() ? *where : patch.constant(Tensor::scalar(int64_t{0}, DType::boolean));
+  patch.replace(node.output(), lowest.spread(found, graph.dims(node.output())));
+  return patch;
+}
 
 // exp(x - m) / sum(exp(x - m))  ->  softmax(x)
 Match form_softmax(const Graph& graph, const Node& node) {
