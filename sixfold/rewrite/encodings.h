@@ -16,6 +16,15 @@ Result<Encoding> encoding_of(const Graph& graph, const Node& node);
 // whose scales are not known stay as they are.
 Status fold_quantization(Graph& graph);
 
+// Activations on grids of signed bytes lie on unsigned ones instead, at the same steps: the device has most
+// ops for those alone, as convolutions of more than one tap by weights with a scale for each channel.
+// [htp.signed.1]
+void count_from_zero(Graph& graph);
+
+// relu(conv(x)) with a grid for the relu alone, as quantizers write what one op of theirs computes: the
+// convolution has that grid too. Likewise other sums and products of values on grids, and clamps.
+void share_grid_of_bounds(Graph& graph);
+
 // where(true, a, b)  ->  a
 Match choose_known(const Graph& graph, const Node& node);
 

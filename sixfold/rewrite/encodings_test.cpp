@@ -142,11 +142,52 @@ TEST(Encodings, a_bound_where_the_grid_ends_is_no_op) {
   // Zero is 0 on the grid of scale 0.25, and 3 on the one of scale 0.5: only there a relu cuts something off.
   for (const bool idle : {true, false}) {
     const char *scale = idle ? "%s2" : "%s", *zero = idle ? "%z2" : "%z";
-    const Graph g = folded(cat("input %x: f32[4]", kGrids, pair("%x", "%q", "%a", scale, zero, "[4]"),
-                               "%n = abs(%a) : f32[4]\n", pair("%n", "%nq", "%b", scale, zero, "[4]"),
-                               "%r = relu(%b) : f32[4]\n", pair("%r", "%rq", "%y", scale, zero, "[4]"),
-                               "output %y\n"));
+    const Graph g =
+        folded(cat("input %x: f32[4]", kGrids, pair("%x", "%q", "%a", scale, zero, "[4]"),
+                   "%n = abs(%a) : f32[4]\n", pair("%n", "%nq", "%b", scale, zero, "[4]"),
+                   "%r = relu(%b) : f32[4]\n", pair("%r", "%rq", "%y", scale, zero, "[4]"), "output %y\n"));
     EXPECT_EQ(count(lowered(g), "Relu"), idle ? 0u : 1u) << print(g);
+  }
+}
+
+std::string signed_pair(const char* x, const char* q, const char* y, const char* shape) {
+  const std::string rest = cat(", %s, %z, block=", shape, ", quant_min=-128, quant_max=127, dtype=");
+  return cat(q, " = quantize(", x, rest, "i8) : i8", shape, "\n", y, " = dequantize(", q, rest, "f32) : f32",
+             shape, "\n");
+}
+
+TEST(Encodings, signed_bytes_are_counted_from_zero_and_weights_are_not) {
+  auto graph =
+      parse(cat("input %x: f32[2, 2]", kGrids, "constant %w: i8[2, 2] = [1, -2, 3, -4]\n",
+                "constant %c: i8[2] = [-128, 3]\n", signed_pair("%x", "%1", "%2", "[2, 2]"),
+                "%3 = dequantize(%w, %s2, %z2, block=[2, 2], quant_min=-127, quant_max=127, dtype=f32) : "
+                "f32[2, 2]\n%4 = linear(%2, %3) : f32[2, 2]\n%5 = relu(%4) : f32[2, 2]\n",
+                signed_pair("%5", "%6", "%7", "[2, 2]"),
+                "%8 = dequantize(%c, %s, %z, block=[2], quant_min=-128, quant_max=127, dtype=f32) : "
+                "f32[2]\n%9 = add(%7, %8) : f32[2, 2]\n",
+                signed_pair("%9", "%10", "%11", "[2, 2]"), "output %11\n"));
+  ASSERT_TRUE(graph.ok()) << graph.error().message();
+  ASSERT_TRUE(fold_quantization(*graph).ok());
+  share_grid_of_bounds(*graph);
+  count_from_zero(*graph);
+  ASSERT_TRUE(verify(*graph).ok());
+  const Graph& g = *graph;
+  for (const NodeId id : g.order()) {
+    const Node& node = g.node(id);
+    if (node.op == Op::dequantize) {
+      EXPECT_EQ(g.value(node.output()).encoding->quant_min, -127);
+      continue;
+    }
+    const auto& e = g.value(node.output()).encoding;
+    ASSERT_TRUE(e) << print(g);  // the linear layer has that of its relu
+    EXPECT_EQ(e->quant_min, 0);
+    EXPECT_EQ(e->quant_max, 255);
+    EXPECT_EQ(e->zero_points, (std::vector<int32_t>{131}));
+    if (node.op == Op::add) {
+      ASSERT_TRUE(g.constant(node.input(1)));
+      EXPECT_EQ(element_real(*g.constant(node.input(1)), 0), (-128 - 3) * 0.5);
+      EXPECT_EQ(g.value(node.input(1)).encoding->zero_points, (std::vector<int32_t>{131}));
+    }
   }
 }
 

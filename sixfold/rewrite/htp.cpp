@@ -39,6 +39,8 @@ bool is_symbolic(const Graph& graph, const Node& node) {
 Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptions& options,
                        PipelineReport* report) {
   SF_TRY(fold_quantization(graph));
+  share_grid_of_bounds(graph);
+  count_from_zero(graph);
   Rewriter rewriter(graph, options);
   Status status = rewriter.apply(recompose_rules());
   if (status.ok())

@@ -56,6 +56,8 @@ Result<Step> prepare_fixed(const OpView& op, const ConvShape& s, Prepare& prepar
 Status check_conv2d(const OpView& op, const DeviceModel&) {
   SF_TRY(read_conv(op));
   if (op.in(0).is_float() != op.out().is_float()) return unsupported("in[0] and out[0] are of two kinds");
+  if (op.in(0).is_float() && !op.in(1).is_float() && (op.in(1).dims[0] != 1 || op.in(1).dims[1] != 1))
+    return unsupported("in[1].shape[0] and in[1].shape[1] must be [1,1] respectively");
   return {};
 }
 
