@@ -56,7 +56,7 @@ template <PairOp Op, typename T>
 void pair_row(const FixedPair& given, const T* __restrict a, int64_t step_a, const T* __restrict b,
               int64_t step_b, T* __restrict y, int64_t n) {
   const FixedPair p = given;  // results cannot change it
-  const double half = std::ldexp(1.0, p.shift - 1), unit = std::ldexp(1.0, -p.shift);
+  const double half = std::ldexp(1.0, p.shift - 1) + p.constant, unit = std::ldexp(1.0, -p.shift);
   if (step_a == 1 && step_b == 1) {
     for (int64_t i = 0; i < n; ++i) y[i] = pair_result<Op>(p, half, unit, a[i], b[i]);
   } else if (step_b == 0) {

@@ -13,14 +13,16 @@ enum class Stored : uint8_t { u8, s8, u16, s16 };
 inline constexpr bool is_wide(Stored s) { return s == Stored::u16 || s == Stored::s16; }
 
 enum class PairOp : uint8_t { add, multiply, maximum, minimum };
-// y = clamp(floor((x + half) / 2^shift) + zero), where x is a * A + b * B of numbers without their zero
-// points, the product a * b * A, or the larger or smaller of a * A and b * B. A subtraction has a negative B.
+// y = clamp(floor((x + half + constant) / 2^shift) + zero), where x is a * A + b * B of numbers without their
+// zero points, the product a * b * A, or the larger or smaller of a * A and b * B. A subtraction has a
+// negative B.
 struct FixedPair {
   PairOp op = PairOp::add;
   Stored stored = Stored::u8;
   int32_t scale_a = 0, scale_b = 0, shift = 1;  // at most 15 bits and a sign; 1 to 46
   int32_t offset_a = 0, offset_b = 0;           // to be added to stored numbers
   int32_t zero = 0, min = 0, max = 255;         // of the result, stored
+  int32_t constant = 0;                         // zero points that are scaled
 };
 // step: 1, or 0 for one element that is repeated.
 void fixed_pair(const FixedPair& pair, const void* a, int64_t step_a, const void* b, int64_t step_b, void* y,

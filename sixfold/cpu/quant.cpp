@@ -20,7 +20,10 @@ bool set_factor(QuantChannels& channels, int64_t i, Rounding rounding, double fa
   const int bits = rounding == Rounding::matrix8 ? 12 : rounding == Rounding::matrix16 ? 22 : 15;
   channels.multiplier[i] = static_cast<int32_t>(std::floor(std::ldexp(f, bits) + 0.5));
   if (rounding == Rounding::vector) {
-    channels.multiplier[i] = std::min(channels.multiplier[i], 32767);
+    if (channels.multiplier[i] == 32768) {  // 16 bits with a sign do not hold it
+      channels.multiplier[i] = 16384;
+      ++e;
+    }
     // sum * multiplier * 2^(e - 15): a left shift of the sum where e is above 14.
     channels.left[i] = std::max(0, e - 14);
     channels.right[i] = std::max(1, bits - e);

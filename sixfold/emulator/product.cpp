@@ -43,18 +43,8 @@ bool FixedWeights::are_bytes() const {
   return tensor_.dtype == DataType::ufixed8 ? offset == -128 : offset == 0;
 }
 
-int64_t bias_at(const TensorDef& bias, int64_t output, double unit, bool unit_by_channel) {
-  if (!bias.is_present() || !bias.data) return 0;
-  const auto i = static_cast<size_t>(output);
-  // 32-bit biases are in units of the product already; one scale for all of them is brought to one unit.
-  if (bias.dtype == DataType::sfixed32 || bias.dtype == DataType::i32) {
-    const auto q = bias.values<int32_t>()[i];
-    const auto* all = std::get_if<ScaleOffset>(&bias.quantization);
-    if (unit_by_channel || !all || all->scale == 0) return q;
-    const double ratio = static_cast<double>(all->scale) / unit;
-    if (std::fabs(ratio - 1) < 1e-5) return q;  // the same, but for a float's rounding
-    return std::llround(std::clamp(q * ratio, -2147483648.0, 2147483647.0));
-  }
+// One bias that is no 32-bit number, in the units of its channel.
+static int64_t rounded_bias(const TensorDef& bias, size_t i, double unit) {
   double value = 0;
   if (bias.dtype == DataType::f32)
     value = static_cast<double>(bias.values<float>()[i]);
@@ -64,6 +54,39 @@ int64_t bias_at(const TensorDef& bias, int64_t output, double unit, bool unit_by
         value = real(static_cast<int64_t>(bias.values<decltype(t)>()[i]), bias.channel_encoding(i));
     });
   return std::llround(std::clamp(value / unit, -2147483648.0, 2147483647.0));
+}
+
+std::vector<int64_t> biases_of(const TensorDef& bias, const TensorDef& x, const TensorDef& weights,
+                               int64_t outputs, cpu::Rounding rounding) {
+  std::vector<int64_t> out(static_cast<size_t>(outputs), 0);
+  if (!bias.is_present() || !bias.data) return out;
+  const float in_scale = x.encoding().scale;
+  const auto weight_scale = [&weights](size_t i) { return weights.channel_encoding(i).scale; };
+  if (bias.dtype != DataType::sfixed32 && bias.dtype != DataType::i32) {
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] = rounded_bias(bias, i, static_cast<double>(in_scale) * static_cast<double>(weight_scale(i)));
+    return out;
+  }
+  float largest = 0;
+  for (size_t i = 0; i < out.size(); ++i) largest = std::max(largest, weight_scale(i));
+  const float unit = in_scale * largest;
+  const auto* all = std::get_if<ScaleOffset>(&bias.quantization);
+  const float scale = weights.is_per_channel() || !all || all->scale == 0 ? unit : all->scale;
+  const auto numbers = bias.values<int32_t>();
+  float most = 0;
+  for (size_t i = 0; i < out.size(); ++i)
+    most = std::max(most, std::fabs(static_cast<float>(numbers[i]) * scale));
+  if (rounding == cpu::Rounding::vector && scale == unit) {
+    std::copy(numbers.begin(), numbers.begin() + outputs, out.begin());
+    return out;
+  }
+  const float step = most / 268435456.0f, steps = 1 / step;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const float near = std::nearbyint(static_cast<float>(numbers[i]) * scale * steps) * step / unit;
+    const bool fits = std::fabs(near) <= 2147483520.0f;  // not so NaN
+    out[i] = fits ? static_cast<int64_t>(near) : numbers[i];
+  }
+  return out;
 }
 
 cpu::QuantInput quant_input(const TensorDef& x) {
@@ -132,12 +155,13 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
       packed);
   cpu::QuantChannels* channels = quant_channels(w, packed);
   const double in_scale = spec.x.encoding().scale, out_scale = spec.y.encoding().scale;
+  const std::vector<int64_t> biases =
+      biases_of(spec.bias, spec.x, spec.weights, w.out_channels, p.output.rounding);
   for (int64_t o = 0; o < w.out_channels; ++o) {
     const auto [block, i] = quant_place(w, o);
     const double grow = bytes ? 1 : growth(largest[static_cast<size_t>(o)]);
     const double unit = in_scale * weights.scale(o);
-    const auto bias = static_cast<int64_t>(
-        static_cast<double>(bias_at(spec.bias, o, unit, spec.weights.is_per_channel())) / grow);
+    const auto bias = static_cast<int64_t>(static_cast<double>(biases[static_cast<size_t>(o)]) / grow);
     int64_t folded = cpu::fold_bias(p.output.rounding, bias, p.input.zero_point, channels[block].sum[i]);
     if (p.output.rounding == cpu::Rounding::vector)  // the output's zero point is scaled with the sum
       folded += zero_point_in_sums(spec.y, unit * grow / out_scale);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <vector>
 
 #include "sixfold/cpu/quant_conv.h"
 #include "sixfold/emulator/kernel.h"
@@ -29,9 +30,11 @@ class FixedWeights {
   int64_t inputs_;
 };
 
-// A bias in units of (input scale * weight scale), of which there may be one for each channel; 0 when it is
-// absent.
-int64_t bias_at(const TensorDef& bias, int64_t output, double unit, bool unit_by_channel);
+// The biases of all outputs in units of (input scale * weight scale), of which there may be one for each
+// channel; zeros when there are none. As the device prepares 32-bit ones, in floats: they are rounded to
+// 2^-28 of the largest, and cut back to whole units.
+std::vector<int64_t> biases_of(const TensorDef& bias, const TensorDef& x, const TensorDef& weights,
+                               int64_t outputs, cpu::Rounding rounding);
 
 // The input's and the output's side of a product, from their encodings.
 cpu::QuantInput quant_input(const TensorDef& x);

@@ -1,8 +1,7 @@
 // Elementwise ops of two operands on the emulator.
 //
-// Fixed point: both operands are brought to steps of the output by multipliers of one exponent and 15 bits,
-// and the sum is rounded once, halves up. A product is scaled once. Floats: computed in float, rounded to
-// half.
+// Fixed point: both operands are brought to steps of the output by multipliers of one exponent, and the sum
+// is rounded once, halves up. A product is scaled once. Floats: computed in float, rounded to half.
 #include "sixfold/cpu/fixed_rows.h"
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
@@ -27,6 +26,27 @@ Binary binary_of(std::string_view type) {
   for (const Name& n : kNames)
     if (n.type == type) return n.op;
   return Binary::add;
+}
+
+// Sums of 8 bits. Multipliers are as large as 14 bits hold what a sum of two (or the larger of a difference)
+// can be; the zero points' part, of numbers stored without a sign, is rounded to 256, halves down.
+void set_narrow_sum(cpu::FixedPair& p, double first, double second, const TensorDef& y) {
+  const bool subtracts = second < 0;
+  int exponent = 0;
+  std::frexp(subtracts ? std::max(first, -second) : first + second, &exponent);
+  p.shift = std::clamp(14 - exponent, 1, 22);  // so that the result's zero point fits 31 bits
+  const auto scale = [&p](double ratio) {
+    return static_cast<int64_t>(std::clamp(std::floor(std::ldexp(ratio, p.shift) + 0.5), 0.0, 32768.0));
+  };
+  const int64_t a = scale(first), b = subtracts ? -scale(-second) : scale(second);
+  const int64_t sign = limits_of(y.dtype).min;
+  const int64_t zeros =
+      (p.offset_a + sign) * a + (p.offset_b + sign) * b + (p.zero - sign) * (int64_t{1} << p.shift);
+  const int64_t constant = ((zeros + 127) >> 8) * 256 - sign * (a + b) + sign * (int64_t{1} << p.shift);
+  p.scale_a = static_cast<int32_t>(a);
+  p.scale_b = static_cast<int32_t>(b);
+  p.constant = static_cast<int32_t>(std::clamp<int64_t>(constant, -(1 << 30), 1 << 30));
+  p.offset_a = p.offset_b = p.zero = 0;
 }
 
 // The op with multipliers of one exponent and 15 bits.
@@ -55,6 +75,7 @@ cpu::FixedPair fixed_pair(Binary op, const TensorDef& a, const TensorDef& b, con
   const Limits limits = limits_of(y.dtype);
   p.min = static_cast<int32_t>(limits.min);
   p.max = static_cast<int32_t>(limits.max);
+  if (narrow && p.op == cpu::PairOp::add) set_narrow_sum(p, first, second, y);
   return p;
 }
 

@@ -183,11 +183,10 @@ Result<Step> prepare_packed_late(const OpView& op, const MatrixShape& s, Prepare
   state.output.lefts = true;
   state.element = qnn::size_of(y.dtype);
   if (b.is_present()) {
-    const double unit = static_cast<double>(x.encoding().scale) * static_cast<double>(w.encoding().scale);
     SF_ASSIGN(state.bias,
               prepare.pack_values<int32_t>(static_cast<size_t>(s.columns), [&](std::span<int32_t> out) {
-                for (size_t i = 0; i < out.size(); ++i)
-                  out[i] = static_cast<int32_t>(bias_at(b, static_cast<int64_t>(i), unit, false));
+                const std::vector<int64_t> biases = biases_of(b, x, w, s.columns, state.output.rounding);
+                for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<int32_t>(biases[i]);
               }));
   }
   if (w.is_constant()) prepare.use_constant(1);

@@ -165,11 +165,11 @@ Result<Step> prepare_pool(const OpView& op, Prepare& prepare) {
   p.limits = limits_of(y.dtype);
   p.same = in == out;
   p.factor = static_cast<double>(in.scale) / static_cast<double>(out.scale);
-  // Dense 8-bit windows, and any whose encodings differ, are products of the matrix unit.
+  // Dense 8-bit windows are products of the matrix unit, but for small ones and those over all of the input.
   const cpu::QuantWindow& w = p.window;
   const bool padded = w.pad_top || w.pad_left || r.pad_bottom || r.pad_right;
-  if (p.mean && qnn::size_of(x.dtype) == 1 && !padded && (!p.same || (w.stride_y == 1 && w.stride_x == 1)))
-    p.rounding = cpu::Rounding::matrix8;
+  const bool dense = w.stride_y == 1 && w.stride_x == 1 && w.taps() > 4 && w.out_height * w.out_width > 1;
+  if (p.mean && qnn::size_of(x.dtype) == 1 && !padded && dense) p.rounding = cpu::Rounding::matrix8;
   const auto work = static_cast<uint64_t>(w.rows() * w.in_channels) * static_cast<uint64_t>(w.taps());
   return prepare.step(std::move(p), work);
 }
