@@ -56,6 +56,24 @@ static int64_t rounded_bias(const TensorDef& bias, size_t i, double unit) {
   return std::llround(std::clamp(value / unit, -2147483648.0, 2147483647.0));
 }
 
+// The largest scale of the output channels.
+static float largest_scale(const TensorDef& weights, int64_t outputs) {
+  float largest = 0;
+  for (int64_t o = 0; o < outputs; ++o)
+    largest = std::max(largest, weights.channel_encoding(static_cast<size_t>(o)).scale);
+  return largest;
+}
+
+Factors::Factors(const TensorDef& x, const TensorDef& weights, const TensorDef& y, int64_t outputs)
+    : weights_(weights),
+      largest_(largest_scale(weights, outputs)),
+      all_(x.encoding().scale * largest_ / y.encoding().scale) {}
+
+double Factors::operator()(int64_t output) const {
+  return static_cast<double>(all_ *
+                             (weights_.channel_encoding(static_cast<size_t>(output)).scale / largest_));
+}
+
 std::vector<int64_t> biases_of(const TensorDef& bias, const TensorDef& x, const TensorDef& weights,
                                int64_t outputs, cpu::Rounding rounding) {
   std::vector<int64_t> out(static_cast<size_t>(outputs), 0);
@@ -67,9 +85,7 @@ std::vector<int64_t> biases_of(const TensorDef& bias, const TensorDef& x, const 
       out[i] = rounded_bias(bias, i, static_cast<double>(in_scale) * static_cast<double>(weight_scale(i)));
     return out;
   }
-  float largest = 0;
-  for (size_t i = 0; i < out.size(); ++i) largest = std::max(largest, weight_scale(i));
-  const float unit = in_scale * largest;
+  const float unit = in_scale * largest_scale(weights, outputs);
   const auto* all = std::get_if<ScaleOffset>(&bias.quantization);
   const float scale = weights.is_per_channel() || !all || all->scale == 0 ? unit : all->scale;
   const auto numbers = bias.values<int32_t>();
@@ -157,16 +173,19 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
   const double in_scale = spec.x.encoding().scale, out_scale = spec.y.encoding().scale;
   const std::vector<int64_t> biases =
       biases_of(spec.bias, spec.x, spec.weights, w.out_channels, p.output.rounding);
+  const bool vector = p.output.rounding == cpu::Rounding::vector;
+  const Factors factors(spec.x, spec.weights, spec.y, w.out_channels);
   for (int64_t o = 0; o < w.out_channels; ++o) {
     const auto [block, i] = quant_place(w, o);
     const double grow = bytes ? 1 : growth(largest[static_cast<size_t>(o)]);
     const double unit = in_scale * weights.scale(o);
     const auto bias = static_cast<int64_t>(static_cast<double>(biases[static_cast<size_t>(o)]) / grow);
     int64_t folded = cpu::fold_bias(p.output.rounding, bias, p.input.zero_point, channels[block].sum[i]);
-    if (p.output.rounding == cpu::Rounding::vector)  // the output's zero point is scaled with the sum
+    if (vector)  // the output's zero point is scaled with the sum
       folded += zero_point_in_sums(spec.y, unit * grow / out_scale);
     channels[block].bias[i] = static_cast<int32_t>(std::clamp<int64_t>(folded, INT32_MIN, INT32_MAX));
-    cpu::set_factor(channels[block], i, p.output.rounding, unit * grow / out_scale);
+    cpu::set_factor(channels[block], i, p.output.rounding,
+                    vector ? unit * grow / out_scale : factors(o) * grow);
   }
 }
 

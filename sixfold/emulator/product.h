@@ -36,6 +36,18 @@ class FixedWeights {
 std::vector<int64_t> biases_of(const TensorDef& bias, const TensorDef& x, const TensorDef& weights,
                                int64_t outputs, cpu::Rounding rounding);
 
+// (input scale * weight scale / output scale) for each output, in floats as the matrix unit's are prepared:
+// that of the largest weight scale, times a channel's share of it.
+class Factors {
+ public:
+  Factors(const TensorDef& x, const TensorDef& weights, const TensorDef& y, int64_t outputs);
+  double operator()(int64_t output) const;
+
+ private:
+  const TensorDef& weights_;
+  float largest_, all_;
+};
+
 // The input's and the output's side of a product, from their encodings.
 cpu::QuantInput quant_input(const TensorDef& x);
 cpu::QuantOutput quant_output(const TensorDef& y, cpu::Rounding rounding);

@@ -105,15 +105,14 @@ Result<const std::byte*> pack_wide(const OpView& op, const ConvShape& s, const C
     cpu::QuantChannels* channels = quant_channels(window, out.data());
     const cpu::QuantChannels* low = quant_channels(window, out.data() + bytes);
     const std::vector<int64_t> biases = biases_of(b, x, w, window.out_channels, to.output.rounding);
+    const Factors factors(x, w, y, window.out_channels);
     for (int64_t o = 0; o < window.out_channels; ++o) {
       const auto [block, i] = quant_place(window, o);
-      const double unit = static_cast<double>(x.encoding().scale) * weights.scale(o);
       const int64_t sum = int64_t{channels[block].sum[i]} * 256 + low[block].sum[i];
       const int64_t part = to.input.zero_point * sum, cut = wide ? 65536 : 256;
       const int64_t bias = biases[static_cast<size_t>(o)] / cut - ((part + cut / 2) >> (wide ? 16 : 8));
       channels[block].bias[i] = static_cast<int32_t>(std::clamp<int64_t>(bias, INT32_MIN, INT32_MAX));
-      cpu::set_factor(channels[block], i, cpu::Rounding::matrix16,
-                      unit / static_cast<double>(y.encoding().scale) * (wide ? 256 : 1));
+      cpu::set_factor(channels[block], i, cpu::Rounding::matrix16, factors(o) * (wide ? 256 : 1));
     }
   });
 }
