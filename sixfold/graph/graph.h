@@ -40,11 +40,12 @@ struct Encoding {
 
 // Where a node came from, for messages and reports.
 struct Origin {
-  std::string name;         // node name in the exported graph, for example "conv2d_1"
-  std::string target;       // what the file called, for example "aten.conv2d.default"
-  std::string source;       // the user's line: "model.py:12 in forward: return self.conv(x)"
-  std::string module_path;  // "features.0.conv"
-  std::string rule;         // the rewrite that made it; empty for nodes of the file
+  std::string name;            // node name in the exported graph, for example "conv2d_1"
+  std::string target;          // what the file called, for example "aten.conv2d.default"
+  std::string source;          // the user's line: "model.py:12 in forward: return self.conv(x)"
+  std::string module_path;     // "features.0.conv"
+  std::string rule;            // the rewrite that made it; empty for nodes of the file
+  std::vector<Origin> folded;  // of nodes that went into it, as a convolution into its batch norm
 };
 
 enum class ValueKind : uint8_t { input, constant, state, node };

@@ -107,7 +107,7 @@ class Annotator {
                                                                             : options_.per_channel_embedding);
       std::vector<int64_t> block = asked.block;
       if (rule == QuantizeRule::weights)
-        for (const std::string& name : {origin.module_path, origin.name})
+        for (const std::string& name : names_of(origin))
           if (const auto it = options_.block_sizes.find(name); it != options_.block_sizes.end()) {
             blocks_used.insert(name);
             block = it->second;
@@ -125,6 +125,15 @@ class Annotator {
     return options_.recipe.check_used(rules_used);
   }
 
+  // From the least exact on: what was folded in has the module that has the weight.
+  static std::vector<std::string> names_of(const Origin& origin) {
+    std::vector<std::string> out{origin.module_path};
+    for (const Origin& f : origin.folded) out.push_back(f.module_path);
+    out.push_back(origin.name);
+    for (const Origin& f : origin.folded) out.push_back(f.name);
+    return out;
+  }
+
   Status set_block(const Node& node, const std::vector<int64_t>& size, NodeChoice& c) {
     const Tensor* w = graph_.constant(node.input(1));
     if (!w) return invalid_argument(graph_.origin(node).name, " has blocks, and a weight that is computed");
@@ -137,8 +146,11 @@ class Annotator {
     if (!right)
       return invalid_argument("--block-size of ", graph_.origin(node).name, " does not divide its weight ",
                               to_text(to_dims(shape)), ", as 1,32 does with 64 input channels");
-    if (options_.arch < 69) {
-      violate("weights in blocks need HTP V69 or later [htp.block.1]", node, "has a scale for each channel");
+    const bool taps = shape.size() > 2 && numel(shape) != shape[0] * shape[1];
+    if (options_.arch < 69 || taps) {
+      violate(taps ? "weights in blocks need a filter of one tap [htp.conv.3]"
+                   : "weights in blocks need HTP V69 or later [htp.block.1]",
+              node, "has a scale for each channel");
       c.per_channel = true;
       return {};
     }

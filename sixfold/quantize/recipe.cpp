@@ -48,6 +48,8 @@ Status read_choice(const Json& json, std::string_view where, RecipeChoice& out) 
 }
 
 bool names(const RecipeRule& rule, const Origin& origin, Op op) {
+  for (const Origin& f : origin.folded)
+    if (names(rule, f, op)) return true;
   const std::string& path = origin.module_path;
   switch (rule.kind) {
     case RecipeRule::op:

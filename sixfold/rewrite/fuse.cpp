@@ -33,6 +33,17 @@ Tensor from_doubles(const std::vector<double>& values, DType dtype, Shape shape)
   return out;
 }
 
+// Elements [begin, begin + n) times s, formed in double.
+void scale_run(const Tensor& from, int64_t begin, int64_t n, double s, std::byte* to) {
+  if (from.dtype == DType::f32) {
+    const float* x = from.values<float>().data() + begin;
+    float* y = reinterpret_cast<float*>(to) + begin;
+    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(static_cast<double>(x[i]) * s);
+    return;
+  }
+  for (int64_t i = begin; i < begin + n; ++i) reinterpret_cast<double*>(to)[i] = element_real(from, i) * s;
+}
+
 // v with its last dimensions and without those of extent 1 is [n]: one number per channel at `axis` from the
 // end.
 bool is_per_channel(const Dims& dims, size_t axis_from_end, const Dim& n) {
@@ -122,15 +133,20 @@ Match fold_batch_norm(const Graph& graph, const Node& norm) {
   }
 
   const Tensor flat = to_contiguous(*w);
-  std::vector<double> weights(static_cast<size_t>(flat.count()));
-  const int64_t per_first = flat.count() / flat.shape[0], per_second = per_first / flat.shape[1];
-  for (int64_t i = 0; i < flat.count(); ++i) {
-    const int64_t first = i / per_first, second = i % per_first / per_second;
-    const int64_t channel = transposed ? first / (flat.shape[0] / groups) * flat.shape[1] + second : first;
-    weights[static_cast<size_t>(i)] = element_real(flat, i) * scale[static_cast<size_t>(channel)];
+  std::byte* bytes = nullptr;
+  Tensor weights = Tensor::allocate(dtype, flat.shape, &bytes);
+  // Elements of one channel that lie side by side.
+  const int64_t per_first = flat.count() / std::max<int64_t>(flat.shape[0], 1);
+  const int64_t run = transposed ? per_first / std::max<int64_t>(flat.shape[1], 1) : per_first;
+  for (int64_t i = 0; i < flat.count(); i += run) {
+    const int64_t first = i / per_first;
+    const int64_t channel =
+        transposed ? first / (flat.shape[0] / groups) * flat.shape[1] + i % per_first / run : first;
+    scale_run(flat, i, run, scale[static_cast<size_t>(channel)], bytes);
   }
   Patch patch(graph, norm);
-  const ValueId new_weights = patch.constant(from_doubles(weights, dtype, flat.shape));
+  patch.fold(*product);
+  const ValueId new_weights = patch.constant(std::move(weights));
   const ValueId new_bias = patch.constant(from_doubles(bias, dtype, {channels}));
   patch.replace(norm.output(),
                 patch.add(product->op, {product->input(0), new_weights, new_bias}, product->attrs));
@@ -150,6 +166,7 @@ Match fuse_bias(const Graph& graph, const Node& add) {
     const Dim& channels = out[out.size() - axis_from_end];
     if (!is_per_channel(graph.dims(b), axis_from_end, channels)) continue;
     Patch patch(graph, add);
+    patch.fold(*product);
     const ValueId bias =
         graph.dims(b).size() == 1 ? b : patch.add(Op::reshape, {b}, {{"shape", Dims{channels}}});
     patch.replace(add.output(),

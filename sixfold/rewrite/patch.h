@@ -39,6 +39,9 @@ class Patch {
   // old_value is an output of the anchor (or of a node that dies with it).
   void replace(ValueId old_value, ValueId new_value);
 
+  // This node goes into the new ones, which answer to its name too.
+  void fold(const Node& node) { folded_.push_back(node.origin); }
+
   void fail(Error error) {
     if (status_.ok()) status_ = std::move(error);
   }
@@ -73,6 +76,7 @@ class Patch {
   std::deque<NewValue> values_;  // ids follow those of the graph; references stay valid
   std::vector<NewNode> nodes_;
   std::vector<std::pair<ValueId, ValueId>> replacements_;
+  std::vector<uint32_t> folded_;  // origins
   Status status_;
 };
 

@@ -19,9 +19,10 @@ Status Rewriter::apply_patch(Patch& patch, NodeId anchor, std::string_view rule)
   assert(patch.graph_ == &graph_);
   const uint32_t origin = [&] {
     const uint32_t from = graph_.node(anchor).origin;
-    if (graph_.origins[from].rule == rule) return from;
+    if (graph_.origins[from].rule == rule && patch.folded_.empty()) return from;
     Origin o = graph_.origins[from];
     o.rule = rule;
+    for (const uint32_t f : patch.folded_) o.folded.push_back(graph_.origins[f]);
     graph_.origins.push_back(std::move(o));
     return static_cast<uint32_t>(graph_.origins.size() - 1);
   }();

@@ -1,0 +1,121 @@
+"""Precisions by name, by module and for single layers: who answers to which name, and what is told where the chip has not what was asked for.
+
+The engine is ours: nothing here needs Qualcomm's libraries.
+"""
+import json
+
+import numpy as np
+import pytest
+from conftest import call, fails
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch.ao.quantization.fx._decomposed")  # has the ops of quantized models
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.bn = torch.nn.Conv2d(16, 32, 3, padding=1, bias=False), torch.nn.BatchNorm2d(32)
+        self.point, self.fc = torch.nn.Conv2d(32, 32, 1), torch.nn.Linear(32, 8)
+
+    def forward(self, x):
+        x = torch.relu(self.point(torch.relu(self.bn(self.conv(x)))))
+        return self.fc(x.mean((2, 3)))
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory):
+    """A folder with model.pt2 and calib.npz."""
+    folder = tmp_path_factory.mktemp("net")
+    torch.manual_seed(0)
+    torch.export.save(torch.export.export(Net().eval(), (torch.zeros(1, 16, 8, 8),)), folder / "model.pt2")
+    np.savez(folder / "calib.npz", in0=np.random.default_rng(0).standard_normal((4, 1, 16, 8, 8), dtype=np.float32))
+    return folder
+
+
+def command(net, *flags, soc="SM8650"):
+    return ["compile", net / "model.pt2", "-o", net / "m.pte", "--backend", "htp", "--soc", soc, "--calib", net / "calib.npz",
+            "--rounding", "nearest", "--no-bias-correction", "--no-accuracy", *flags]
+
+
+def made(net, *flags, **kwargs):
+    """The report, and the bits of each weight's encodings by the node that reads it."""
+    done = call(*command(net, *flags, "--export-encodings", net / "e.json", "--json", **kwargs))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["methods"][0], json.loads((net / "e.json").read_text())
+
+
+def bits_of(encodings, kind):
+    return sorted(e["bw"] for e in encodings[f"{kind}_encodings"])
+
+
+@pytest.mark.parametrize("rule", [{"node": "conv2d"}, {"module": "conv"}, {"match": "^conv$"}, {"module": "bn"}, {"node": "batch_norm"}])
+def test_a_convolution_answers_to_its_name_and_to_its_batch_norms(rule, net):
+    (net / "r.json").write_text(json.dumps({"rules": [{**rule, "precision": "16a8w"}]}))
+    report, encodings = made(net, "--precision", "8a8w", "--no-widen", "--recipe", net / "r.json")
+    assert any("batch_norm" in c or "relu" in c or "conv2d" in c for c in report["converts"]), report["converts"]
+    assert 16 in bits_of(encodings, "activation") and 8 in bits_of(encodings, "activation")
+
+
+@pytest.mark.parametrize("name", ["conv", "conv2d", "bn", "batch_norm"])
+def test_blocks_of_a_filter_with_taps_become_channels_and_that_is_told(name, net):
+    report, encodings = made(net, "--precision", "16a4w_block", "--block-size", f"{name}=1,16,3,3")
+    assert report["notes"] == ["weights in blocks need a filter of one tap [htp.conv.3]: batch_norm has a scale for each channel"]
+    assert set(bits_of(encodings, "param")) == {4}
+    said = fails(*command(net, "--precision", "16a4w_block", "--block-size", f"{name}=1,16,3,3", "--strict"))
+    assert "htp.conv.3" in said and "--strict" in said
+
+
+def test_blocks_where_the_chip_has_them_are_told_of_nobody(net):
+    report, _ = made(net, "--precision", "16a4w_block", "--block-size", "point=1,16,1,1", "--block-size", "fc=1,16", "--strict")
+    assert report["notes"] == []
+
+
+@pytest.mark.parametrize("words,soc,flags", [
+    ("htp.block.1", "SM8350", ["--precision", "16a4w_block", "--block-size", "point=1,16,1,1"]),
+    ("does not divide", "SM8650", ["--precision", "16a4w_block", "--block-size", "point=1,5,1,1"]),
+    ("names nobody", "SM8650", ["--precision", "16a4w_block", "--block-size", "nobody=1,16"]),
+])
+def test_what_the_chip_has_not_is_an_error_when_strict(words, soc, flags, net):
+    assert words in fails(*command(net, *flags, "--strict", soc=soc))
+
+
+class Product(torch.nn.Module):
+    def forward(self, x, y):
+        return x @ y
+
+
+def test_products_of_16_bits_need_a_later_chip(tmp_path):
+    x = (torch.zeros(1, 8, 8), torch.zeros(1, 8, 8))
+    torch.export.save(torch.export.export(Product(), x), tmp_path / "model.pt2")
+    rows = np.random.default_rng(0).standard_normal((4, 1, 8, 8), dtype=np.float32)
+    np.savez(tmp_path / "calib.npz", in0=rows, in1=rows)
+    report, _ = made(tmp_path, "--precision", "16a8w", soc="SM8450")
+    assert any("htp.matmul.1" in note for note in report["notes"])
+    assert "htp.matmul.1" in fails(*command(tmp_path, "--precision", "16a8w", "--strict", soc="SM8450"))
+    assert made(tmp_path, "--precision", "16a8w", "--strict")[0]["notes"] == []
+
+
+def test_a_model_that_is_quantized_keeps_its_encodings_whatever_the_precision(tmp_path):
+    """As convert_pt2e writes it: the grids of the file stay, and what has none gets the precision that is asked for."""
+
+    class Quantized(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.free = torch.nn.Linear(16, 8), torch.nn.Linear(8, 4)
+
+        def forward(self, x):
+            q = torch.ops.quantized_decomposed
+            x = q.dequantize_per_tensor(q.quantize_per_tensor(x, 0.05, 100, 0, 255, torch.uint8), 0.05, 100, 0, 255, torch.uint8)
+            y = self.fc(x)
+            y = q.dequantize_per_tensor(q.quantize_per_tensor(y, 0.125, 7, 0, 255, torch.uint8), 0.125, 7, 0, 255, torch.uint8)
+            return self.free(y)
+
+    torch.manual_seed(0)
+    torch.export.save(torch.export.export(Quantized().eval(), (torch.zeros(2, 16),)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "calib.npz", in0=np.random.default_rng(0).standard_normal((4, 2, 16), dtype=np.float32))
+    for precision, bits in (("8a8w", 8), ("16a8w", 16)):
+        report, encodings = made(tmp_path, "--precision", precision, "--no-widen")
+        found = {(round(e["scale"][0], 6), e["offset"][0], e["bw"]) for e in encodings["activation_encodings"]}
+        assert (0.05, -100, 8) in found and (0.125, -7, 8) in found, found
+        assert any(e["bw"] == bits and round(e["scale"][0], 6) not in (0.05, 0.125) for e in encodings["activation_encodings"]), found
