@@ -184,7 +184,8 @@ Status compile_islands(Compiling& c, ContextCache& cache) {
     c.methods[m].islands = c.planned[m].plan.parts.islands.size();
     c.methods[m].transposes = c.methods[m].qnn_ops = 0;
     c.methods[m].source->delegates.clear();
-    SF_ASSIGN(Cut pieces, cut(c.planned[m].plan.graph, c.planned[m].plan.parts));
+    SF_ASSIGN(Cut pieces, cut(c.planned[m].plan.graph, c.planned[m].plan.parts,
+                              /*rounds=*/!c.planned[m].options.target.quantizes));
     most = std::max(most, c.methods[m].islands);
     cuts.push_back(std::move(pieces));
   }

@@ -515,10 +515,11 @@ TensorRef Lowering::weight(size_t i, const Shape& order, const Shape& reshaped) 
   const ValueId v = node_.input(i);
   const Tensor* data = constant(i);
   if (!status().ok() || !data) return {};
-  TensorSpec t = island_.describe(v, {.form = Form::plain, .fixed = quantized_ || halves_});
+  const bool fixed = quantized_ || halves_;
+  TensorSpec t = island_.describe(v, {.form = Form::plain, .fixed = fixed});
   t.kind = TensorKind::constant;
   t.name = island_.unique_name(cat(t.name, "@weight"));
-  Tensor source = *data;
+  Tensor source = !fixed && stored_integers(graph(), v) ? reals_of(*data, *encoding(i)) : *data;
   if (!reshaped.empty() && reshaped != source.shape) {
     source = to_contiguous(source);
     source.shape = reshaped;
@@ -528,7 +529,7 @@ TensorRef Lowering::weight(size_t i, const Shape& order, const Shape& reshaped) 
     moved.push_back(source.shape[order.empty() ? k : static_cast<size_t>(order[k])]);
   t.dims = to_extents(to_dims(moved));
   t.data = {.source = std::move(source), .order = order, .dtype = qnn::storage_of(t.dtype)};
-  if (const Encoding* e = encoding(i); e && (quantized_ || halves_)) {
+  if (const Encoding* e = encoding(i); e && fixed) {
     t.quantization = quantization_of(*e, order);
     if (is_float(data->dtype))
       t.data.grid = {e->quant_min, e->quant_max, e->axis, e->block, e->scales, e->zero_points};

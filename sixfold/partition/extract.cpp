@@ -42,6 +42,26 @@ class Copier {
     for (size_t i = 0; i < n.outputs.size(); ++i) bind(n.outputs[i], to_.node(id).outputs[i]);
     return id;
   }
+  // v, whose encoding the device would have rounded it to, rounded by the CPU.
+  void round(ValueId v) {
+    const Value& value = from_.value(v);
+    if (!value.encoding || value.encoding->axis >= 0 || value.type.dtype != DType::f32) return;
+    const Encoding& e = *value.encoding;
+    const int32_t zero = e.zero_points.empty() ? 0 : e.zero_points[0];
+    const ValueId x = known(v), scale = to_.add_constant("", Tensor::scalar(double{e.scales[0]}, DType::f64)),
+                  zero_point = to_.add_constant("", Tensor::scalar(int64_t{zero}, DType::i32));
+    Type integers = value.type;
+    integers.dtype = DType::i32;
+    const auto add = [&](Op op, ValueId of, const Type& type) {
+      Attrs attrs{{"block", value.type.dims},
+                  {"quant_min", Dim(e.quant_min)},
+                  {"quant_max", Dim(e.quant_max)},
+                  {"dtype", type.dtype}};
+      const uint32_t at = value.kind == ValueKind::node ? origin(from_.node(value.producer).origin) : 0;
+      return to_.node(to_.add_node(op, "", {of, scale, zero_point}, std::move(attrs), {type}, at)).output();
+    };
+    bind(v, add(Op::dequantize, add(Op::quantize, x, integers), value.type));
+  }
   uint32_t origin(uint32_t old_origin) {
     const auto [it, fresh] = origins_.try_emplace(old_origin, 0);
     if (fresh) {
@@ -97,7 +117,7 @@ Extract extract(const Graph& graph, const std::vector<NodeId>& nodes) {
   return out;
 }
 
-Result<Cut> cut(const Graph& graph, const Partition& partition) {
+Result<Cut> cut(const Graph& graph, const Partition& partition, bool rounds) {
   Cut out;
   Copier copier(graph, out.host);
   std::map<NodeId, size_t> island_of;
@@ -113,13 +133,21 @@ Result<Cut> cut(const Graph& graph, const Partition& partition) {
     Leaf copy = leaf;
     if (leaf.value.valid()) {
       const Value& v = graph.value(leaf.value);
-      copy.value =
-          copier.known(v.id).valid() ? copier.known(v.id) : place(v, out.host.add_input(v.name, v.type));
+      if (!copier.known(v.id).valid()) place(v, out.host.add_input(v.name, v.type));
+      copy.value = copier.known(v.id);
     }
     out.host.inputs.push_back(std::move(copy));
   }
   for (const Value& v : graph.values())
     if (v.kind == ValueKind::state && graph.is_used(v.id)) place(v, out.host.add_state(v.name, v.constant));
+
+  if (rounds)
+    for (const Leaf& leaf : graph.inputs) {
+      if (!leaf.value.valid()) continue;
+      const auto& users = graph.value(leaf.value).users;
+      if (std::any_of(users.begin(), users.end(), [&](NodeId u) { return !island_of.contains(u); }))
+        copier.round(leaf.value);
+    }
 
   // Units are islands and single nodes; a unit goes when all it reads is there.
   const std::vector<NodeId> order = graph.order();
@@ -139,7 +167,13 @@ Result<Cut> cut(const Graph& graph, const Partition& partition) {
       if (is_stored_weight(graph, node)) continue;  // copied when somebody reads it
       const auto it = island_of.find(id);
       if (it == island_of.end()) {
-        ready(node.inputs) ? (void)copier.node(node) : later.push_back(id);
+        if (!ready(node.inputs)) {
+          later.push_back(id);
+          continue;
+        }
+        copier.node(node);
+        if (rounds && !is_view(node))
+          for (const ValueId v : node.outputs) copier.round(v);
         continue;
       }
       const Extract& island = out.islands[it->second];

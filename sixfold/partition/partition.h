@@ -84,6 +84,7 @@ struct Cut {
   Graph host;
   std::vector<Extract> islands;
 };
-Result<Cut> cut(const Graph& graph, const Partition& partition);
+// rounds: the model itself says the grids, so nodes on the CPU round to them as well.
+Result<Cut> cut(const Graph& graph, const Partition& partition, bool rounds = false);
 
 }  // namespace sixfold

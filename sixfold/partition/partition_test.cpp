@@ -63,6 +63,25 @@ TEST(Partition, a_refused_node_cuts_without_a_cycle_and_says_why) {
   EXPECT_TRUE(verify(pieces->islands[1].graph).ok());
 }
 
+TEST(Partition, what_the_model_rounds_is_rounded_on_the_cpu_too) {
+  PickyDevice device("Tanh");
+  Graph g = graph_of(kBranches);
+  for (const NodeId id : g.order())
+    if (g.node(id).op == Op::tanh)
+      g.value(g.node(id).output()).encoding = Encoding{DType::u8, 0, 255, -1, 0, {0.5f}, {3}};
+  const auto parts = partition(g, device);
+  ASSERT_TRUE(parts.ok()) << parts.error().message();
+  const auto ops = [&](bool rounds) {
+    std::string out;
+    const auto pieces = cut(g, *parts, rounds);
+    EXPECT_TRUE(pieces.ok() && verify(pieces->host).ok());
+    for (const NodeId id : pieces->host.order()) out += cat(pieces->host.node(id).op, " ");
+    return out;
+  };
+  EXPECT_EQ(ops(false), "call tanh call ");
+  EXPECT_EQ(ops(true), "call tanh quantize dequantize call ");
+}
+
 TEST(Partition, nodes_and_ops_can_be_kept_on_the_cpu) {
   PickyDevice device("");
   const Graph g = graph_of(kBranches);

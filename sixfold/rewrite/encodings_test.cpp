@@ -129,6 +129,23 @@ output %3
   EXPECT_NE(text.find("FLOAT_32[1, 2] = Cast("), std::string::npos) << text;
 }
 
+TEST(Encodings, a_weight_of_integers_beside_halves_is_read_as_numbers) {
+  const Graph g =
+      folded(cat("input %x: f16[2, 2]", kGrids, "constant %w: i8[2, 2] = [1, -2, 3, -4]\n",
+                 "%3 = dequantize(%w, %s2, %z2, block=[2, 2], quant_min=-127, quant_max=127, dtype=f16) "
+                 ": f16[2, 2]\n%4 = linear(%x, %3, activation=\"none\") : f16[2, 2]\noutput %4\n"));
+  const auto spec = lower_island(g, choose_forms(g), "g");
+  ASSERT_TRUE(spec.ok()) << spec.error().message();
+  size_t found = 0;
+  for (const qnn::TensorSpec& t : spec->tensors) {
+    if (t.kind != qnn::TensorKind::constant) continue;
+    ++found;
+    EXPECT_EQ(t.dtype, qnn::DataType::f16);
+    EXPECT_EQ(element_real(t.data.source, 3), -4 * 0.25);
+  }
+  EXPECT_EQ(found, 1u);
+}
+
 TEST(Encodings, an_operand_that_is_left_out_is_no_value) {
   const Graph g = folded(R"(
 input %x: f32[1, 4]
