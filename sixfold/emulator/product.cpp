@@ -181,11 +181,14 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
     const double unit = in_scale * weights.scale(o);
     const auto bias = static_cast<int64_t>(static_cast<double>(biases[static_cast<size_t>(o)]) / grow);
     int64_t folded = cpu::fold_bias(p.output.rounding, bias, p.input.zero_point, channels[block].sum[i]);
-    if (vector)  // the output's zero point is scaled with the sum
+    if (vector && w.depthwise())  // the output's zero point is scaled with the sum
       folded += zero_point_in_sums(spec.y, unit * grow / out_scale);
     channels[block].bias[i] = static_cast<int32_t>(std::clamp<int64_t>(folded, INT32_MIN, INT32_MAX));
-    cpu::set_factor(channels[block], i, p.output.rounding,
-                    vector ? unit * grow / out_scale : factors(o) * grow);
+    double factor = vector ? unit * grow / out_scale : factors(o) * grow;
+    int e = 0;  // of 16-bit numbers the vector unit's multiplier is at most 32767
+    if (vector && p.input.wide && std::frexp(factor, &e) > 32767.0 / 32768)
+      factor = std::ldexp(32767.0, e - 15);
+    cpu::set_factor(channels[block], i, p.output.rounding, factor);
   }
 }
 
@@ -197,6 +200,7 @@ Status prepare_products(const ProductSpec& spec, std::span<FixedProduct> product
     if (!quant_fits(p.window)) return unsupported("the emulator has no filter of ", p.window.taps(), " taps");
     p.input = quant_input(spec.x);
     p.output = quant_output(spec.y, rounding);
+    if (!p.window.depthwise()) p.output.zero_point = -spec.y.encoding().offset;
     const FixedWeights weights(spec.weights, p.window.inputs());
     p.output.lefts = !weights.are_bytes();
     for (int64_t o = 0; o < p.window.out_channels; ++o) {

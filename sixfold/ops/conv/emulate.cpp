@@ -17,13 +17,21 @@ struct Fixed {
   }
 };
 
-// Strided filters for each channel are computed by the vector unit, all else by the matrix unit.
-cpu::Rounding rounding_of(const ConvShape& s, const TensorDef& x) {
+// Filters of stride 2 or 4 for each channel are computed by the vector unit, if 32 bits hold its shifts, all
+// else by the matrix unit.
+cpu::Rounding rounding_of(const ConvShape& s, const OpView& op) {
   const cpu::QuantWindow& w = s.window;
-  const bool vector = !s.transposed && w.depthwise() && w.taps() <= 128 &&
-                      (w.stride_y == 2 || w.stride_y == 4) && w.stride_x == w.stride_y &&
-                      !(w.height == 2 && w.width == 2);
-  return vector ? cpu::Rounding::vector : matrix_rounding(x);
+  const bool strided =
+      w.stride_y == w.stride_x &&
+      (w.stride_y == 2 ? w.height != 2 || w.width != 2 : w.stride_y == 4 && w.height >= 4 && w.width >= 4);
+  constexpr int64_t kLong = 64;
+  const bool is_long = qnn::size_of(op.in(0).dtype) == 1 && std::max(w.height, w.width) >= kLong;
+  bool vector = !s.transposed && (w.depthwise() ? w.taps() <= 128 && strided : is_long);
+  const double scale =
+      static_cast<double>(op.in(0).encoding().scale) / static_cast<double>(op.out().encoding().scale);
+  for (int64_t o = 0; vector && o < w.out_channels; ++o)
+    vector = static_cast<double>(op.in(1).channel_encoding(static_cast<size_t>(o)).scale) * scale >= 0x1p-16;
+  return vector ? cpu::Rounding::vector : matrix_rounding(op.in(0));
 }
 
 Result<Step> prepare_fixed(const OpView& op, const ConvShape& s, Prepare& prepare) {
@@ -43,7 +51,7 @@ Result<Step> prepare_fixed(const OpView& op, const ConvShape& s, Prepare& prepar
     macs += static_cast<uint64_t>(w.rows() * w.out_channels) * static_cast<uint64_t>(w.taps() * w.inputs());
   }
   SF_TRY(prepare_products(
-      spec, state.phases, rounding_of(s, op.in(0)),
+      spec, state.phases, rounding_of(s, op),
       [&](size_t i, int64_t tap, int64_t input, int64_t output) {
         return phases[i].weight_index(s, tap, input, output);
       },
