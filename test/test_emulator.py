@@ -118,6 +118,16 @@ def test_masks_may_be_infinite(spelled, precision, least_db, tmp_path):
     assert decibels(Model(), (torch.randn(2, 12, 16),), precision, tmp_path, spelled.startswith("decomposed")) > least_db
 
 
+def test_a_model_that_computes_nothing_is_quantized(tmp_path):
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x.reshape(4, 300, 200)  # its result is its input's memory
+
+    assert decibels(Model(), (torch.randn(400, 600),), "8a8w", tmp_path) > 35
+
+
 def test_a_program_is_the_same_every_time(tmp_path):
     for name in ("a.pte", "b.pte"):
         assert call("compile", MODEL, "-o", tmp_path / name, "--backend", "htp", "--engine", "emulator", "--precision", "fp16").returncode == 0

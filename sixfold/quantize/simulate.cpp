@@ -79,10 +79,10 @@ Result<std::unique_ptr<Simulation>> Simulation::create(const Graph& quantized, c
 }
 
 Status Simulation::run(std::span<const Tensor> inputs) {
-  std::vector<Tensor> fed(inputs.begin(), inputs.end());
-  for (size_t i = 0; i < fed.size(); ++i)
-    if (inputs_[i]) fed[i] = rounded(fed[i], *inputs_[i]);
-  return model_->run(fed);
+  fed_.assign(inputs.begin(), inputs.end());
+  for (size_t i = 0; i < fed_.size(); ++i)
+    if (inputs_[i]) fed_[i] = rounded(fed_[i], *inputs_[i]);
+  return model_->run(fed_);
 }
 
 void LayerError::add(const Tensor& want, const Tensor& got) {

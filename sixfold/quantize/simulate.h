@@ -24,6 +24,7 @@ class Simulation {
 
  private:
   std::vector<std::optional<Encoding>> inputs_, values_;  // by input, by value
+  std::vector<Tensor> fed_;  // of the last run: an output may be a view of one
   std::unique_ptr<Watched> model_;
   Watched::Watch watch_, before_;
 };
