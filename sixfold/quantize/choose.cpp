@@ -99,7 +99,8 @@ HWY_EXPORT(choose_pairs);
 
 namespace {
 
-constexpr int kSweeps = 2;  // over a block before the others hear of it
+constexpr int kSweeps = 2;     // over a block before the others hear of it
+constexpr size_t kPairs = 32;  // most weights of a row that are tried two at a time
 // How much of the inputs' mean still counts when a bias takes back what it makes of the errors: of few rows
 // the mean is not known exactly.
 constexpr float kKeptMean = 0.2f;
@@ -204,7 +205,7 @@ class Chooser {
         moves += now;
         if (now == 0) break;
       }
-      if (n <= kRoundingBlock) moves += HWY_DYNAMIC_DISPATCH(choose_pairs)(row);
+      if (n <= kPairs) moves += HWY_DYNAMIC_DISPATCH(choose_pairs)(row);
     }
     if (moves > 0) hear(at, width);
     return moves;

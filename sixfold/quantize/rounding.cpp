@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kChannels = 64;   // of a task
 constexpr size_t kLeastRows = 32;  // fewer tell nothing
 // With few weights another scale is another throw of the dice, and the best of some throws is far better.
-constexpr size_t kFewInputs = 64;
+constexpr size_t kFewInputs = 32;
 constexpr int kThrows = 12;
 
 size_t size(int64_t n) { return static_cast<size_t>(n); }
