@@ -36,7 +36,7 @@ Result<ImproveOptions> improvements(const HtpChoice& choice, int activation_bits
   } else if (activation_bits > 8) {
     out.observers = {Observer::mse};  // with 16 bits, room for what samples did not show is what counts
   } else {
-    out.observers = {Observer::mse, Observer::min_max, Observer::percentile, Observer::entropy};
+    out.observers = {Observer::mse, Observer::min_max, Observer::percentile, Observer::moving_average};
   }
   if (choice.rounding != "nearest" && choice.rounding != "adaround" && choice.rounding != "auto")
     return invalid_argument("--rounding is ", choice.rounding, ", expected auto, nearest or adaround");

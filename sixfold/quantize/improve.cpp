@@ -152,7 +152,8 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   std::vector<Observer> observers = options.observers;
   if (few) observers = {Observer::min_max};
   if (options.automatic && !few && work > kMeterWork / kLeastMeterSamples)
-    std::erase_if(observers, [](Observer o) { return o == Observer::min_max || o == Observer::entropy; });
+    std::erase_if(observers,
+                  [](Observer o) { return o == Observer::min_max || o == Observer::moving_average; });
   out.observer = observers.empty() ? Observer::mse : observers[0];
   const bool improves =
       options.search_scales || options.choose_rounding || options.correct_biases || options.widen;
