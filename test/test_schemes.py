@@ -96,6 +96,24 @@ def test_products_of_16_bits_need_a_later_chip(tmp_path):
     assert made(tmp_path, "--precision", "16a8w", "--strict")[0]["notes"] == []
 
 
+class Logarithms(torch.nn.Module):
+    def forward(self, x):
+        return torch.log(x + 0.01) - torch.log(x.flip(-1) + 0.01)
+
+
+def test_a_model_that_is_noise_with_8_bits_computes_with_16_and_says_so(tmp_path):
+    """Most inputs are far below a step of 8 bits, and the outputs are made of them."""
+    torch.export.save(torch.export.export(Logarithms(), (torch.ones(1, 64),)), tmp_path / "model.pt2")
+    rows = 10 ** np.random.default_rng(0).uniform(-2, 3, (16, 1, 64)).astype(np.float32)
+    np.savez(tmp_path / "calib.npz", in0=rows)
+    report, encodings = made(tmp_path, "--precision", "8a8w")
+    assert any("mostly noise" in note for note in report["notes"]), report["accuracy"]
+    assert report["accuracy"]["steps"][-1]["kept"]
+    assert set(bits_of(encodings, "activation")) == {16}
+    report, encodings = made(tmp_path, "--precision", "8a8w", "--no-widen")
+    assert report["notes"] == [] and set(bits_of(encodings, "activation")) == {8}
+
+
 def test_a_model_that_is_quantized_keeps_its_encodings_whatever_the_precision(tmp_path):
     """As convert_pt2e writes it: the grids of the file stay, and what has none gets the precision that is asked for."""
 

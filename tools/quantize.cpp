@@ -175,22 +175,25 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     SF_TRY(tell(chosen, choice.strict, method));
     method.computes_in_float = !chosen.in_float.empty();
   }
-  std::map<std::pair<Observer, bool>, QuantizeReport> reports;  // by observer and whether some nodes are wide
+  enum Wide { none, some, all };
+  std::map<std::pair<Observer, Wide>, QuantizeReport> reports;  // by observer and which nodes are wide
+  Wide which = none;
   const auto make_with = [&](const Observations& seen, Observer observer) -> Result<Graph> {
     const Stopwatch time(method.quantize_s);
     options.observer = observer;
     SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
     Graph quantized = graph;
-    SF_ASSIGN((reports[{observer, !options.wide.empty()}]), quantize(quantized, plan, seen));
+    SF_ASSIGN((reports[{observer, which}]), quantize(quantized, plan, seen));
     return quantized;
   };
   std::set<uint32_t> wide;
   bool looked = false;
   const auto make = [&](const Observations& seen, Observer observer) -> Result<Graph> {
     options.wide.clear();
+    which = none;
     return make_with(seen, observer);
   };
-  if (choice.widen && options.scheme.activation_bits == 8 && !searches)
+  if (choice.widen && options.scheme.activation_bits == 8 && !searches) {
     improving.widen = [&](const Observations& seen, Observer observer) -> Result<std::optional<Graph>> {
       options.wide.clear();
       if (!std::exchange(looked, true)) {
@@ -200,14 +203,34 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
       }
       if (wide.empty()) return std::optional<Graph>();
       options.wide = wide;
+      which = some;
       SF_ASSIGN(Graph made, make_with(seen, observer));
       return std::optional<Graph>(std::move(made));
     };
+    improving.widen_all = [&](const Observations& seen, Observer observer) -> Result<std::optional<Graph>> {
+      std::set<uint32_t> every;
+      for (const NodeId id : graph.order()) every.insert(id.index);
+      options.wide.clear();
+      SF_TRY(keep_taken(graph, options, every, asked));
+      options.wide = std::move(every);
+      which = all;
+      SF_ASSIGN(Graph made, make_with(seen, observer));
+      return std::optional<Graph>(std::move(made));
+    };
+  }
   SF_ASSIGN(Improved improved, quantize_well(graph, *samples, make, improving));
   method.accuracy = describe_accuracy(graph, improved);
   graph = std::move(improved.graph);
-  method.conversions = reports[{improved.observer, improved.widened}].converts;
-  if (improved.widened) method.notes.push_back(told_wide(graph, wide));
+  method.conversions = reports[{improved.observer, improved.widened_all ? all
+                                                   : improved.widened   ? some
+                                                                        : none}]
+                           .converts;
+  if (improved.widened_all)
+    method.notes.push_back(
+        "with 8 bits the outputs are mostly noise, so all that the device takes so computes with 16 "
+        "(--no-widen: with 8)");
+  else if (improved.widened)
+    method.notes.push_back(told_wide(graph, wide));
   SF_ASSIGN(const Ranks ranks, Ranks::get());
   if (!choice.export_encodings.empty() && ranks.writes())
     SF_TRY(export_encodings(graph, choice.export_encodings));

@@ -16,7 +16,9 @@ constexpr double kMeterWork = 1.5e9, kBiasWork = 3e9;
 constexpr size_t kLeastMeterSamples = 2, kMostMeterSamples = 6;
 constexpr size_t kLeastBiasSamples = 4, kMostBiasSamples = 8;
 constexpr size_t kFewSamples = 8;
-constexpr double kLeastGain = 1.0;                        // in decibels, that 16 bits must bring
+constexpr double kLeastGain = 1.0;  // in decibels, that 16 bits must bring
+constexpr double kMostlyNoise = 8.0,
+                 kRescued = 6.0;  // decibels, and those that 16 bits everywhere must bring
 constexpr size_t kFittedSamples = 16, kFittedRows = 512;  // that weights are rounded by
 
 double now_s() {
@@ -194,6 +196,20 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
       best = decibels;
       out.widened = true;
       out.observer = observer;
+      out.graph = std::move(*wide);
+    }
+  }
+  if (options.widen_all && best < kMostlyNoise) {
+    SF_ASSIGN(std::optional<Graph> wide, options.widen_all(seen, Observer::mse));
+    if (wide) {
+      SF_ASSIGN(const double decibels, (*meter)(*wide));
+      out.widened_all = decibels >= best + kRescued;
+      out.steps.push_back({"16 bits everywhere", best, decibels, out.widened_all});
+    }
+    if (out.widened_all) {
+      best = out.steps.back().after;
+      out.widened = true;
+      out.observer = Observer::mse;
       out.graph = std::move(*wide);
     }
   }

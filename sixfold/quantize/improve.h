@@ -23,6 +23,8 @@ struct ImproveOptions {
   size_t threads = 0;
   // The same as MakeQuantized with 16 bits where 8 tell too little; nothing if that is nowhere.
   std::function<Result<std::optional<Graph>>(const Observations& seen, Observer observer)> widen;
+  // The same with 16 bits everywhere: for a model that is mostly noise with 8.
+  std::function<Result<std::optional<Graph>>(const Observations& seen, Observer observer)> widen_all;
   std::function<void(std::string_view what, size_t done, size_t total)> progress;
 };
 
@@ -41,7 +43,7 @@ struct Improved {
   std::vector<Step> steps;
   RoundingReport rounding;
   size_t biases = 0;
-  bool widened = false;
+  bool widened = false, widened_all = false;
   size_t calibrated = 0, held_back = 0;  // samples; none held back: those of calibration judge
   Accuracy accuracy;
   double seconds = 0, calibrate_seconds = 0;
