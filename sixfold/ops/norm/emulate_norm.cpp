@@ -27,7 +27,8 @@ struct Parameter {
   }
 };
 
-Result<Parameter> parameter(const OpView& op, size_t i, Prepare& prepare) {
+// step: constants are rounded to multiples of it; 0: they stay as they are.
+Result<Parameter> parameter(const OpView& op, size_t i, Prepare& prepare, double step = 0) {
   const TensorDef& t = op.in(i);
   Parameter p;
   if (!t.is_present()) return p;
@@ -37,7 +38,8 @@ Result<Parameter> parameter(const OpView& op, size_t i, Prepare& prepare) {
   if (!t.is_constant()) return p;
   SF_ASSIGN(p.packed, prepare.pack_values<double>(p.count, [&](std::span<double> out) {
     const std::vector<double> values = read_constant(t);
-    std::copy(values.begin(), values.end(), out.begin());
+    for (size_t k = 0; k < out.size(); ++k)
+      out[k] = step > 0 ? std::round(values[k] / step) * step : values[k];
   }));
   return p;
 }
@@ -239,7 +241,10 @@ Result<Step> prepare_axes_norm(const OpView& op, Prepare& prepare) {
                  .y = Codec::of(op.out())};
   if (step.kind != Norm::l2) {
     SF_ASSIGN(step.gain, parameter(op, 1, prepare));
-    SF_ASSIGN(step.offset, parameter(op, 2, prepare));
+    // A layer norm's offset is added in steps of the result.
+    const bool in_steps = step.kind == Norm::layer && is_narrow_fixed(op.out().dtype);
+    SF_ASSIGN(step.offset,
+              parameter(op, 2, prepare, in_steps ? static_cast<double>(op.out().encoding().scale) : 0));
   }
   const auto together = [&step] {
     for (size_t i = 0; i < step.offsets.size(); ++i)
