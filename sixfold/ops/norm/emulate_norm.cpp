@@ -129,6 +129,22 @@ struct Normalize {
   }
 };
 
+// Results of an RMS norm are cut, not rounded: half a step less, but for what the device's own rounding gives
+// back. An offset that is computed stays as it is.
+Result<Parameter> cut_offset(const OpView& op, const Normalize& step, Prepare& prepare) {
+  Parameter p = step.offset;
+  if (p.count > 0 && !p.packed) return p;
+  const TensorDef& y = op.out();
+  const double less = (qnn::size_of(y.dtype) == 1 ? 0.5 - 0x1p-5 : 0.5 - 0x1p-10) * y.encoding().scale;
+  const std::span<const double> given(p.packed, p.count);
+  p.count = step.offsets.size();
+  SF_ASSIGN(p.packed, prepare.pack_values<double>(p.count, [&](std::span<double> out) {
+    const std::vector<double> values = given.empty() ? std::vector<double>() : read_constant(op.in(2));
+    for (size_t k = 0; k < out.size(); ++k) out[k] = (k < values.size() ? values[k] : 0) - less;
+  }));
+  return p;
+}
+
 // y = (x + ox) m[c] + a[c], all of one shift for a channel
 struct ScaleChannel {
   int64_t multiplier, addend;
@@ -245,6 +261,9 @@ Result<Step> prepare_axes_norm(const OpView& op, Prepare& prepare) {
     const bool in_steps = step.kind == Norm::layer && is_narrow_fixed(op.out().dtype);
     SF_ASSIGN(step.offset,
               parameter(op, 2, prepare, in_steps ? static_cast<double>(op.out().encoding().scale) : 0));
+    if (step.kind == Norm::rms && is_narrow_fixed(op.out().dtype)) {
+      SF_ASSIGN(step.offset, cut_offset(op, step, prepare));
+    }
   }
   const auto together = [&step] {
     for (size_t i = 0; i < step.offsets.size(); ++i)
