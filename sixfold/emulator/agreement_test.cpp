@@ -173,6 +173,43 @@ TEST_F(EmulatorAgreement, of_products_with_constant_weights) {
   expect_agreement(ops, 0.995);
 }
 
+TEST_F(EmulatorAgreement, of_sums_and_biases_is_complete) {
+  std::vector<OneOp> ops;
+  for (const char* type : {"ElementWiseAdd", "ElementWiseSubtract"}) {
+    OneOp op;
+    const Dims dims{1, 16, 64, 32};
+    const TensorRef a = op.input("a", dims, 128, DataType::ufixed8, {0.0536f, -141});
+    const TensorRef b = op.input("b", dims, 128, DataType::ufixed8, {0.0491f, -114});
+    const TensorRef y = op.graph.add({.name = "y",
+                                      .kind = TensorKind::app_read,
+                                      .dtype = DataType::ufixed8,
+                                      .dims = dims,
+                                      .quantization = ScaleOffset{0.07f, -133}});
+    op.graph.ops.push_back({"op", type, {a, b}, {y}, {}});
+    ops.push_back(std::move(op));
+  }
+  for (const bool wide : {false, true}) {
+    OneOp op{.wide = wide};
+    const TensorRef x = op.x({1, 24, 24, 24}), w = op.weights({1, 1, 24, 64}, 3, 64);
+    std::byte* bytes = nullptr;
+    qnn::TensorSpec bias{
+        .name = "b", .kind = TensorKind::constant, .dtype = DataType::sfixed32, .dims = {64}};
+    bias.data.source = Tensor::allocate(DType::i32, Shape{64}, &bytes);
+    AxisScaleOffset q{0, std::get<AxisScaleOffset>(op.graph.tensor(w).quantization).channels};
+    for (size_t i = 0; i < 64; ++i) {
+      const auto v = static_cast<int32_t>(op.rng() % 40001) - 20000;
+      std::memcpy(bytes + 4 * i, &v, sizeof v);
+      q.channels[i].scale *= wide ? 1e-4f : 0.02f;
+    }
+    bias.quantization = q;
+    const TensorRef b = op.graph.add(std::move(bias)), y = op.y({1, 24, 24, 64}, 24);
+    op.graph.ops.push_back(
+        {"op", "Conv2d", {x, w, b}, {y}, {words("stride", {1, 1}), words("pad_amount", {2, 2}, Dims(4, 0))}});
+    ops.push_back(std::move(op));
+  }
+  expect_agreement(ops, 1);
+}
+
 TEST_F(EmulatorAgreement, of_products_of_activations) {
   std::vector<OneOp> ops;
   for (const bool wide : {false, true}) {
