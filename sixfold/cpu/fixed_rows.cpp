@@ -118,7 +118,7 @@ inline float nearest_half(float v) {
 template <typename T>
 void quantize_as(const float* __restrict x, const RealCode& code, T* __restrict y, int64_t n) {
   if constexpr (sizeof(T) == 1) {
-    const float steps = 1 / static_cast<float>(code.scale), zero = static_cast<float>(-code.offset);
+    const float steps = 1 / static_cast<float>(code.scale), zero = -static_cast<float>(code.offset);
     const float min = static_cast<float>(code.min), max = static_cast<float>(code.max);
     for (int64_t i = 0; i < n; ++i) {
       const float v = nearest_half(x[i] * steps), size = std::abs(v), whole = std::floor(size);
@@ -127,7 +127,7 @@ void quantize_as(const float* __restrict x, const RealCode& code, T* __restrict 
       y[i] = static_cast<T>(static_cast<int32_t>(q > min ? (q < max ? q : max) : min));
     }
   } else {
-    const double scale = code.scale, zero = -code.offset, min = code.min, max = code.max;
+    const double scale = code.scale, zero = -static_cast<double>(code.offset), min = code.min, max = code.max;
     for (int64_t i = 0; i < n; ++i) y[i] = nearest<T>(static_cast<double>(x[i]) / scale, zero, min, max);
   }
 }
@@ -151,7 +151,7 @@ void dequantize_row_here(Stored stored, const RealCode& code, const void* x, flo
 // Results of exponents; factor is the output's steps of 1 over the sum.
 template <typename U>
 void softmax_results(const uint32_t* __restrict e, int64_t n, double factor, RealCode code, U* __restrict y) {
-  const double zero = -code.offset, min = code.min, max = code.max;
+  const double zero = -static_cast<double>(code.offset), min = code.min, max = code.max;
   for (int64_t i = 0; i < n; ++i) {
     const double q = std::floor(static_cast<double>(static_cast<int32_t>(e[i])) * factor + 0.5) + zero;
     y[i] = static_cast<U>(static_cast<int32_t>(std::min(std::max(q, min), max)));

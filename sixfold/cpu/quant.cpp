@@ -55,7 +55,7 @@ int32_t requantize(int32_t sum, const QuantChannels& channels, int64_t i, const 
     case Rounding::vector: {
       const int64_t most = INT32_MAX >> left;
       const int64_t a = std::clamp<int64_t>(sum, -most, most) << left;
-      q = (a * f + (int64_t{1} << (right - 1))) >> right;
+      q = (a * f + (right > 0 ? int64_t{1} << (right - 1) : 0)) >> right;
       break;
     }
     case Rounding::matrix8:

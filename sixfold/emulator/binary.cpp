@@ -315,7 +315,8 @@ Result<OwnedBlock> write_binary(const DeviceModel& device, std::span<const Graph
   block.fill_with_zeros();
   std::byte* const out = block.data();
   std::memcpy(out + kGraphsAt, writer.bytes.data(), writer.bytes.size());
-  std::memcpy(out + kGraphsAt + writer.bytes.size(), places.data(), places.size() * sizeof(Place));
+  if (!places.empty())
+    std::memcpy(out + kGraphsAt + writer.bytes.size(), places.data(), places.size() * sizeof(Place));
   for (size_t i = 0; i < places.size(); ++i)
     std::memcpy(out + places[i].offset, constants[i].data, places[i].size_bytes);
   std::memcpy(out, &header, sizeof header);
