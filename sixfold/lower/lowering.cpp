@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sixfold/graph/encoding.h"
 #include "sixfold/graph/precision.h"
 #include "sixfold/lower/fit.h"
 #include "sixfold/lower/limits.h"
@@ -38,28 +39,6 @@ const Node* stored_integers(const Graph& graph, ValueId value) {
 const Tensor* constant_of(const Graph& graph, ValueId value) {
   if (const Node* dequantize = stored_integers(graph, value)) return graph.constant(dequantize->input(0));
   return graph.constant(value);
-}
-
-// A stored weight for somebody who computes in float.
-Tensor reals_of(const Tensor& integers, const Encoding& e) {
-  const Tensor q = to_contiguous(integers);
-  std::byte* bytes = nullptr;
-  Tensor out = Tensor::allocate(DType::f32, q.shape, &bytes);
-  auto* reals = reinterpret_cast<float*>(bytes);
-  const Shape strides = contiguous_strides(q.shape);
-  const auto index = [&](int64_t i, int32_t axis) {
-    const auto a = static_cast<size_t>(axis);
-    return i / strides[a] % q.shape[a];
-  };
-  const int64_t blocks = e.block > 0 ? q.shape[e.axis == 0 ? 1 : 0] / e.block : 1;
-  for (int64_t i = 0; i < q.count(); ++i) {
-    const int64_t channel = e.axis < 0 ? 0 : index(i, e.axis);
-    const int64_t at = e.block > 0 ? channel * blocks + index(i, e.axis == 0 ? 1 : 0) / e.block : channel;
-    const auto c = static_cast<size_t>(channel);
-    const int32_t zero = c < e.zero_points.size() ? e.zero_points[c] : 0;
-    reals[i] = static_cast<float>(element_real(q, i) - zero) * e.scales[static_cast<size_t>(at)];
-  }
-  return out;
 }
 
 // A node computes in fixed point when every float it reads or writes has an encoding.

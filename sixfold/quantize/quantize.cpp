@@ -57,9 +57,7 @@ class Quantizer {
     const Range r = range_of(*graph_.constant(v));
     if (!seen_ || v.index >= seen_->values.size() || !seen_->values[v.index].seen()) return r;
     // A mask reaches as far as calibration found that it must.
-    const Observation& seen = seen_->values[v.index];
-    if (seen.non_finite) return {std::min(r.min, seen.min), r.max};
-    return r.min > kMask ? r : Range{std::max(r.min, seen.min), r.max};
+    return r.min > kMask ? r : Range{std::max(r.min, seen_->values[v.index].min), r.max};
   }
   Range range_of_value(ValueId v, const GridGroup& g) const {
     if (graph_.constant(v)) return range_of_constant(v);

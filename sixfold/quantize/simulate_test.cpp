@@ -116,6 +116,14 @@ TEST(Bias, takes_back_what_rounding_shifts) {
   EXPECT_EQ(print(again), print(q));
 }
 
+bool look_with(LayerRows& read, const Graph& real, const Samples& samples) {
+  CalibrateOptions looking{.threads = 2};
+  looking.look = [&](size_t sample, ValueId v, const cpu::TensorDesc& desc, const void* data) {
+    read.look(sample, v, desc, data);
+  };
+  return calibrate(real, samples, looking).ok();
+}
+
 TEST(Rounding, lowers_what_a_layer_errs_and_stays_on_the_grid) {
   std::string weights;
   for (int i = 0; i < 64; ++i) weights += cat(i ? ", " : "", std::sin(i * 2.3) * 0.8);
@@ -132,11 +140,7 @@ TEST(Rounding, lowers_what_a_layer_errs_and_stays_on_the_grid) {
   }
   const auto samples = samples_of(rows);
   LayerRows read(real, rows.size(), 512);
-  CalibrateOptions looking{.threads = 2};
-  looking.look = [&](size_t sample, ValueId v, const cpu::TensorDesc& desc, const void* data) {
-    read.look(sample, v, desc, data);
-  };
-  ASSERT_TRUE(calibrate(real, *samples, looking).ok());
+  ASSERT_TRUE(look_with(read, real, *samples));
   const ValueId w = real.node(real.first()).input(1);
   Graph nearest = real;
   nearest.value(w).encoding = Encoding{DType::i8, -7, 7, 0, 0, std::vector<float>(4, 0.16f), {0, 0, 0, 0}};
@@ -179,11 +183,7 @@ TEST(Rounding, of_convolutions_both_ways_with_biases_that_take_the_mean) {
     for (int i = 0; i < 8; ++i) rows.push_back({wave({1, 4, 6, 6}, static_cast<float>(i))});
     const auto samples = samples_of(rows);
     LayerRows read(real, rows.size(), 512);
-    CalibrateOptions looking{.threads = 2};
-    looking.look = [&](size_t sample, ValueId v, const cpu::TensorDesc& desc, const void* data) {
-      read.look(sample, v, desc, data);
-    };
-    ASSERT_TRUE(calibrate(real, *samples, looking).ok());
+    ASSERT_TRUE(look_with(read, real, *samples));
     ASSERT_EQ(read.layers().size(), 2u);
     const NodeId first = real.first();
     const ValueId w = real.node(first).input(1);

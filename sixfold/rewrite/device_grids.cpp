@@ -1,6 +1,7 @@
 // Grids of quantized models as the device wants them: of unsigned bytes, and one for a sum and its bounds.
 #include <algorithm>
 
+#include "sixfold/graph/encoding.h"
 #include "sixfold/rewrite/encodings.h"
 
 namespace sixfold {
@@ -28,18 +29,6 @@ bool is_weight_of(const Node& user, ValueId v) {
   return user.inputs.size() > 1 && user.input(1) == v && user.input(0) != v;
 }
 
-// The numbers of dequantize(integers).
-Tensor numbers_of(const Tensor& integers, const Encoding& e) {
-  const Tensor flat = to_contiguous(integers);
-  std::byte* bytes = nullptr;
-  Tensor out = Tensor::allocate(DType::f32, flat.shape, &bytes);
-  const int32_t zero = e.zero_points.empty() ? 0 : e.zero_points[0];
-  for (int64_t i = 0; i < flat.count(); ++i)
-    reinterpret_cast<float*>(bytes)[i] =
-        static_cast<float>(element_real(flat, i) - zero) * (e.scales.empty() ? 1 : e.scales[0]);
-  return out;
-}
-
 }  // namespace
 
 void count_from_zero(Graph& graph) {
@@ -62,7 +51,7 @@ void count_from_zero(Graph& graph) {
       graph.value(id).encoding = shifted(e);
       continue;
     }
-    const ValueId constant = graph.add_constant(graph.value(id).name, numbers_of(*integers, e));
+    const ValueId constant = graph.add_constant(graph.value(id).name, reals_of(*integers, e));
     graph.value(constant).encoding = shifted(e);
     graph.replace_uses(id, constant);
   }
