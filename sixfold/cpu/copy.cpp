@@ -135,10 +135,11 @@ void StridedCopy::choose_inner() {
     if (inner_ == Inner::strided && along_.dst == width) {
       const auto it =
           std::find_if(outer_.begin(), outer_.end(), [&](const Axis& a) { return a.src == width; });
-      if (it != outer_.end() && it->size >= 4 && along_.size >= 4) {
+      if (it != outer_.end() && it->size >= 4 && along_.size >= 2) {
         inner_ = Inner::transpose;
         across_ = *it;
         outer_.erase(it);
+        split_across();
       }
     }
     // Split a long inner axis; a transpose in whole tiles.
@@ -152,6 +153,17 @@ void StridedCopy::choose_inner() {
   for (const Axis& a : outer_) outer_count_ *= a.size;
   if (across_.size == 0) outer_count_ = 0;
   grain_ = std::max<int64_t>(kTaskBytes / std::max<int64_t>(inner_bytes, 1), 1);
+}
+
+// Few long rows, as of an image's colors: tasks over parts of them.
+void StridedCopy::split_across() {
+  const auto width = static_cast<int64_t>(width_);
+  for (int64_t parts = 2; parts <= 64 && across_.size * along_.size * width > kTaskBytes; ++parts) {
+    const int64_t part = across_.size / parts;
+    if (across_.size % parts != 0 || part * along_.size * width > kTaskBytes || part < 4 * kTile) continue;
+    outer_.push_back({parts, across_.src * part, across_.dst * part});
+    across_.size = part;
+  }
 }
 
 void StridedCopy::run(Pool& pool, const void* src, void* dst) const {

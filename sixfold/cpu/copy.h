@@ -29,6 +29,7 @@ class StridedCopy {
   static constexpr size_t kMaxAxes = 16;
 
   void choose_inner();
+  void split_across();
   void run_items(const std::byte* src, std::byte* dst, int64_t begin, int64_t end) const;
   void run_inner(const std::byte* src, std::byte* dst, int64_t begin, int64_t end) const;
 

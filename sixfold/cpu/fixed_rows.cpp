@@ -16,6 +16,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace sixfold::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 template <typename F>
 void with_stored(Stored stored, const F& f) {
@@ -31,39 +32,77 @@ void with_stored(Stored stored, const F& f) {
   }
 }
 
-// Sums of 8-bit numbers times 15 bits fit 32. The rest is exact in doubles: 32 bits times 15.
-template <PairOp Op, typename T>
-inline T pair_result(const FixedPair& p, double half, double unit, T a, T b) {
-  const int32_t u = a + p.offset_a, v = b + p.offset_b;
-  if constexpr (sizeof(T) == 1 && Op != PairOp::multiply) {
-    const int32_t x = u * p.scale_a, y = v * p.scale_b;
-    const int32_t sum = Op == PairOp::add ? x + y : Op == PairOp::maximum ? std::max(x, y) : std::min(x, y);
-    const int32_t q = ((sum + static_cast<int32_t>(half)) >> p.shift) + p.zero;
-    return static_cast<T>(std::min(std::max(q, p.min), p.max));
-  } else {
-    const double x = static_cast<double>(u), y = static_cast<double>(v), f = p.scale_a, g = p.scale_b;
-    const double sum = Op == PairOp::multiply  ? x * y * f
-                       : Op == PairOp::add     ? x * f + y * g
-                       : Op == PairOp::maximum ? std::max(x * f, y * g)
-                                               : std::min(x * f, y * g);
-    const double q = std::floor((sum + half) * unit) + p.zero;
-    return static_cast<T>(
-        static_cast<int32_t>(std::min(std::max(q, static_cast<double>(p.min)), static_cast<double>(p.max))));
+// Elements as doubles, and back. Where doubles are computed with, vectors are written out: the compiler makes
+// none of such loops.
+template <typename T, typename D>
+inline hn::Vec<D> load_reals(D d, const T* x, int32_t offset) {
+  const hn::Rebind<int32_t, D> di;
+  const hn::Rebind<T, D> dt;
+  return hn::PromoteTo(d, hn::Add(hn::PromoteTo(di, hn::LoadU(dt, x)), hn::Set(di, offset)));
+}
+template <typename T, typename D>
+inline void store_reals(D d, hn::Vec<D> q, double min, double max, T* y) {
+  const hn::Rebind<int32_t, D> di;
+  const hn::Rebind<T, D> dt;
+  q = hn::Min(hn::IfThenElse(hn::Gt(q, hn::Set(d, min)), q, hn::Set(d, min)), hn::Set(d, max));
+  hn::StoreU(hn::DemoteTo(dt, hn::DemoteTo(di, q)), dt, y);
+}
+using Reals = hn::ScalableTag<double>;
+using OneReal = hn::CappedTag<double, 1>;  // for the rest of a row
+
+// Exact: 32 bits times 15. Results from *at on, as many as vectors hold.
+template <PairOp Op, typename D, typename T>
+void pair_reals(D d, const FixedPair& p, const T* a, int64_t step_a, const T* b, int64_t step_b, T* y,
+                int64_t n, int64_t* at) {
+  const auto f = hn::Set(d, static_cast<double>(p.scale_a)), g = hn::Set(d, static_cast<double>(p.scale_b));
+  const auto half = hn::Set(d, std::ldexp(1.0, p.shift - 1) + p.constant);
+  const auto unit = hn::Set(d, std::ldexp(1.0, -p.shift)), zero = hn::Set(d, static_cast<double>(p.zero));
+  const auto only_a = hn::Set(d, static_cast<double>(*a + p.offset_a)),
+             only_b = hn::Set(d, static_cast<double>(*b + p.offset_b));
+  const double min = p.min, max = p.max;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = *at;
+  for (; i + lanes <= n; i += lanes) {
+    const auto u = step_a ? load_reals(d, a + i, p.offset_a) : only_a;
+    const auto v = step_b ? load_reals(d, b + i, p.offset_b) : only_b;
+    auto sum = hn::Mul(u, f);
+    if constexpr (Op == PairOp::multiply) sum = hn::Mul(sum, v);
+    if constexpr (Op == PairOp::add) sum = hn::Add(sum, hn::Mul(v, g));
+    if constexpr (Op == PairOp::maximum) sum = hn::Max(sum, hn::Mul(v, g));
+    if constexpr (Op == PairOp::minimum) sum = hn::Min(sum, hn::Mul(v, g));
+    const auto q = hn::Floor(hn::Mul(hn::Add(sum, half), unit));
+    store_reals(d, hn::Add(q, zero), min, max, y + i);
   }
+  *at = i;
+}
+
+// Sums of 8-bit numbers times 15 bits fit 32.
+template <PairOp Op, typename T>
+inline T pair_result(const FixedPair& p, int32_t half, T a, T b) {
+  const int32_t x = (a + p.offset_a) * p.scale_a, y = (b + p.offset_b) * p.scale_b;
+  const int32_t sum = Op == PairOp::add ? x + y : Op == PairOp::maximum ? std::max(x, y) : std::min(x, y);
+  const int32_t q = ((sum + half) >> p.shift) + p.zero;
+  return static_cast<T>(std::min(std::max(q, p.min), p.max));
 }
 
 template <PairOp Op, typename T>
 void pair_row(const FixedPair& given, const T* __restrict a, int64_t step_a, const T* __restrict b,
               int64_t step_b, T* __restrict y, int64_t n) {
   const FixedPair p = given;  // results cannot change it
-  const double half = std::ldexp(1.0, p.shift - 1) + p.constant, unit = std::ldexp(1.0, -p.shift);
-  if (step_a == 1 && step_b == 1) {
-    for (int64_t i = 0; i < n; ++i) y[i] = pair_result<Op>(p, half, unit, a[i], b[i]);
-  } else if (step_b == 0) {
-    const T second = *b;
-    for (int64_t i = 0; i < n; ++i) y[i] = pair_result<Op>(p, half, unit, a[i * step_a], second);
+  if constexpr (sizeof(T) == 1 && Op != PairOp::multiply) {
+    const auto half = static_cast<int32_t>(std::ldexp(1.0, p.shift - 1) + p.constant);
+    if (step_a == 1 && step_b == 1) {
+      for (int64_t i = 0; i < n; ++i) y[i] = pair_result<Op>(p, half, a[i], b[i]);
+    } else if (step_b == 0) {
+      const T second = *b;
+      for (int64_t i = 0; i < n; ++i) y[i] = pair_result<Op>(p, half, a[i * step_a], second);
+    } else {
+      for (int64_t i = 0; i < n; ++i) y[i] = pair_result<Op>(p, half, a[i * step_a], b[i * step_b]);
+    }
   } else {
-    for (int64_t i = 0; i < n; ++i) y[i] = pair_result<Op>(p, half, unit, a[i * step_a], b[i * step_b]);
+    int64_t i = 0;
+    pair_reals<Op>(Reals(), p, a, step_a, b, step_b, y, n, &i);
+    pair_reals<Op>(OneReal(), p, a, step_a, b, step_b, y, n, &i);
   }
 }
 
@@ -96,45 +135,12 @@ void clamp_row_here(Stored stored, const void* x, void* y, int64_t n, int32_t mi
   });
 }
 
-// The nearest whole number, ties away from zero, plus zero, between min and max.
-template <typename T>
-inline T nearest(double v, double zero, double min, double max) {
-  const double size = std::abs(v), whole = std::floor(size);
-  const double near = size - whole >= 0.5 ? whole + 1 : whole;
-  const double q = (v < 0 ? -near : near) + zero;
-  return static_cast<T>(static_cast<int32_t>(q > min ? (q < max ? q : max) : min));
-}
-
-// The nearest half of a number that is not tiny: 10 bits of mantissa, ties to even. Beyond a half's range it
-// stays large.
-inline float nearest_half(float v) {
-  uint32_t bits;
-  std::memcpy(&bits, &v, sizeof bits);
-  bits = (bits + 0xFFF + ((bits >> 13) & 1)) & ~uint32_t{0x1FFF};
-  std::memcpy(&v, &bits, sizeof v);
-  return v;
-}
-
-template <typename T>
-void quantize_as(const float* __restrict x, const RealCode& code, T* __restrict y, int64_t n) {
-  if constexpr (sizeof(T) == 1) {
-    const float steps = 1 / static_cast<float>(code.scale), zero = -static_cast<float>(code.offset);
-    const float min = static_cast<float>(code.min), max = static_cast<float>(code.max);
-    for (int64_t i = 0; i < n; ++i) {
-      const float v = nearest_half(x[i] * steps), size = std::abs(v), whole = std::floor(size);
-      const float near = size - whole >= 0.5f ? whole + 1 : whole;
-      const float q = (v < 0 ? -near : near) + zero;
-      y[i] = static_cast<T>(static_cast<int32_t>(q > min ? (q < max ? q : max) : min));
-    }
-  } else {
-    const double scale = code.scale, zero = -static_cast<double>(code.offset), min = code.min, max = code.max;
-    for (int64_t i = 0; i < n; ++i) y[i] = nearest<T>(static_cast<double>(x[i]) / scale, zero, min, max);
-  }
-}
-
-void quantize_row_here(const float* x, Stored stored, const RealCode& code, void* y, int64_t n) {
-  const RealCode here = code;
-  with_stored(stored, [&](auto t) { quantize_as(x, here, static_cast<decltype(t)*>(y), n); });
+// The nearest whole number, ties away from zero.
+template <typename D>
+inline hn::Vec<D> nearest(D d, hn::Vec<D> v) {
+  const auto size = hn::Abs(v), whole = hn::Floor(size);
+  const auto more = hn::Add(whole, hn::Set(d, 1.0));
+  return hn::CopySign(hn::IfThenElse(hn::Ge(hn::Sub(size, whole), hn::Set(d, 0.5)), more, whole), v);
 }
 
 template <typename T>
@@ -149,13 +155,20 @@ void dequantize_row_here(Stored stored, const RealCode& code, const void* x, flo
 }
 
 // Results of exponents; factor is the output's steps of 1 over the sum.
-template <typename U>
-void softmax_results(const uint32_t* __restrict e, int64_t n, double factor, RealCode code, U* __restrict y) {
-  const double zero = -static_cast<double>(code.offset), min = code.min, max = code.max;
-  for (int64_t i = 0; i < n; ++i) {
-    const double q = std::floor(static_cast<double>(static_cast<int32_t>(e[i])) * factor + 0.5) + zero;
-    y[i] = static_cast<U>(static_cast<int32_t>(std::min(std::max(q, min), max)));
+template <typename D, typename U>
+void softmax_results(D d, const uint32_t* e, int64_t n, double factor, const RealCode& code, U* y,
+                     int64_t* at) {
+  const hn::Rebind<int32_t, D> di;
+  const auto zero = hn::Set(d, -static_cast<double>(code.offset)), scale = hn::Set(d, factor);
+  const double min = code.min, max = code.max;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = *at;
+  for (; i + lanes <= n; i += lanes) {
+    const auto x = hn::PromoteTo(d, hn::LoadU(di, reinterpret_cast<const int32_t*>(e) + i));
+    const auto q = hn::Floor(hn::Add(hn::Mul(x, scale), hn::Set(d, 0.5)));
+    store_reals(d, hn::Add(q, zero), min, max, y + i);
   }
+  *at = i;
 }
 
 void softmax_row_here(const SoftmaxRow& s, const void* x, void* y, int64_t n, uint32_t* scratch) {
@@ -173,34 +186,33 @@ void softmax_row_here(const SoftmaxRow& s, const void* x, void* y, int64_t n, ui
     const double factor = 1 / s.code.scale / static_cast<double>(sum);
     with_stored(s.out, [&](auto u) {
       using U = decltype(u);
-      softmax_results(scratch, n, factor, s.code, static_cast<U*>(y));
+      int64_t i = 0;
+      softmax_results(Reals(), scratch, n, factor, s.code, static_cast<U*>(y), &i);
+      softmax_results(OneReal(), scratch, n, factor, s.code, static_cast<U*>(y), &i);
     });
   });
 }
 
-template <typename T, typename U>
-struct NormResults {
-  int32_t offset;
-  double mean, factor, per_step, zero, min, max;
-
-  void all(const T* __restrict x, const double* __restrict gain, const double* __restrict bias,
-           U* __restrict y, int64_t n) const {
-    const NormResults r = *this;
-    for (int64_t i = 0; i < n; ++i) y[i] = r.one(x[i], gain[i], bias[i]);
-  }
-  void without_bias(const T* __restrict x, const double* __restrict gain, U* __restrict y, int64_t n) const {
-    const NormResults r = *this;
-    for (int64_t i = 0; i < n; ++i) y[i] = r.one(x[i], gain[i], 0);
-  }
-  void without_gain(const T* __restrict x, const double* __restrict bias, U* __restrict y, int64_t n) const {
-    const NormResults r = *this;
-    for (int64_t i = 0; i < n; ++i) y[i] = r.one(x[i], 1, bias ? bias[i] : 0);
-  }
-  U one(T x, double gain, double bias) const {
-    const double v = (static_cast<double>(x + offset) - mean) * factor * gain;
-    return nearest<U>(v + bias * per_step, zero, min, max);
-  }
+struct NormFactors {
+  double mean, factor, per_step;
 };
+template <typename D, typename T, typename U>
+void norm_results(D d, const NormRow& s, const NormFactors& f, const T* x, U* y, int64_t n, int64_t* at) {
+  const auto mean = hn::Set(d, f.mean), factor = hn::Set(d, f.factor), per_step = hn::Set(d, f.per_step);
+  const auto zero = hn::Set(d, static_cast<double>(-s.to.offset));
+  const double min = s.to.min, max = s.to.max;
+  const double *gain = s.gain, *bias = s.bias;
+  const int32_t offset = s.from.offset;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = *at;
+  for (; i + lanes <= n; i += lanes) {
+    auto v = hn::Mul(hn::Sub(load_reals(d, x + i, offset), mean), factor);
+    if (gain) v = hn::Mul(v, hn::LoadU(d, gain + i));
+    if (bias) v = hn::Add(v, hn::Mul(hn::LoadU(d, bias + i), per_step));
+    store_reals(d, hn::Add(nearest(d, v), zero), min, max, y + i);
+  }
+  *at = i;
+}
 
 template <typename T, typename U>
 void norm_as(const NormRow& s, const T* x, U* y, int64_t n) {
@@ -218,19 +230,11 @@ void norm_as(const NormRow& s, const T* x, U* y, int64_t n) {
   __int128 spread = static_cast<__int128>(squares) * n;
   if (!s.rms) spread -= static_cast<__int128>(sum) * sum;
   const double variance = static_cast<double>(spread) / (count * count) * (s.from.scale * s.from.scale);
-  const NormResults<T, U> results{offset,
-                                  mean,
-                                  s.from.scale / std::sqrt(variance + s.epsilon) / s.to.scale,
-                                  1 / s.to.scale,
-                                  static_cast<double>(-s.to.offset),
-                                  static_cast<double>(s.to.min),
-                                  static_cast<double>(s.to.max)};
-  if (s.gain && s.bias)
-    results.all(x, s.gain, s.bias, y, n);
-  else if (s.gain)
-    results.without_bias(x, s.gain, y, n);
-  else
-    results.without_gain(x, s.bias, y, n);
+  const NormFactors factors{mean, s.from.scale / std::sqrt(variance + s.epsilon) / s.to.scale,
+                            1 / s.to.scale};
+  int64_t i = 0;
+  norm_results(Reals(), s, factors, x, y, n, &i);
+  norm_results(OneReal(), s, factors, x, y, n, &i);
 }
 
 void norm_row_here(const NormRow& s, const void* x, void* y, int64_t n) {
@@ -251,7 +255,6 @@ namespace sixfold::cpu {
 
 HWY_EXPORT(fixed_pair_here);
 HWY_EXPORT(clamp_row_here);
-HWY_EXPORT(quantize_row_here);
 HWY_EXPORT(dequantize_row_here);
 HWY_EXPORT(softmax_row_here);
 HWY_EXPORT(norm_row_here);
@@ -265,10 +268,6 @@ void fixed_pair(const FixedPair& p, const void* a, int64_t step_a, const void* b
 void clamp_row(Stored stored, const void* x, void* y, int64_t n, int32_t min, int32_t max) {
   quant_kernels();
   HWY_DYNAMIC_DISPATCH(clamp_row_here)(stored, x, y, n, min, max);
-}
-void quantize_row(const float* x, Stored stored, const RealCode& code, void* y, int64_t n) {
-  quant_kernels();
-  HWY_DYNAMIC_DISPATCH(quantize_row_here)(x, stored, code, y, n);
 }
 void dequantize_row(Stored stored, const RealCode& code, const void* x, float* y, int64_t n) {
   quant_kernels();

@@ -20,31 +20,9 @@ struct Copy {
   }
 };
 
-// Elements of `size` bytes from strides to row-major.
 struct Permute {
-  cpu::BroadcastLoop<2> loop;
-  size_t size;
-
-  template <typename T>
-  void run_as(const Run& run) const {
-    const T* x = run.in<T>(0);
-    T* y = run.out<T>();
-    const int64_t step = loop.stride(1);
-    loop.run(run.pool, cpu::kElementwiseGrain, [&](const auto& at, size_t n) {
-      if (step == 1) {
-        std::memcpy(y + at[0], x + at[1], n * sizeof(T));
-        return;
-      }
-      for (size_t i = 0; i < n; ++i)
-        y[at[0] + static_cast<int64_t>(i)] = x[at[1] + static_cast<int64_t>(i) * step];
-    });
-  }
-  void run(const Run& run) const {
-    if (size == 1) return run_as<uint8_t>(run);
-    if (size == 2) return run_as<uint16_t>(run);
-    if (size == 4) return run_as<uint32_t>(run);
-    return run_as<uint64_t>(run);
-  }
+  cpu::StridedCopy copy;
+  void run(const Run& run) const { copy.run(run.pool, run.in<std::byte>(0), run.out<std::byte>()); }
 };
 
 }  // namespace
@@ -84,9 +62,11 @@ Result<Step> prepare_transpose(const OpView& op, Prepare& prepare) {
   prepare.use_constants();
   const std::span<const uint32_t> perm = op.words("perm");
   const cpu::TensorDesc x = describe(op.in(0)), y = describe(op.out());
-  cpu::TensorDesc moved = y;
-  for (size_t i = 0; i < perm.size(); ++i) moved.strides[i] = x.strides[perm[i]];
-  return prepare.step(Permute{cpu::BroadcastLoop<2>({&y, &moved}), qnn::size_of(op.in(0).dtype)});
+  Shape strides;
+  for (const uint32_t axis : perm) strides.push_back(x.strides[axis]);
+  SF_ASSIGN(cpu::StridedCopy copy,
+            cpu::StridedCopy::make(qnn::size_of(op.in(0).dtype), y.shape, strides, y.strides));
+  return prepare.step(Permute{std::move(copy)});
 }
 
 }  // namespace sixfold::emulator

@@ -1,0 +1,184 @@
+// Rows of fixed-point elements beside the formulas of their header, element by element.
+#include "sixfold/cpu/fixed_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace sixfold::cpu {
+namespace {
+
+constexpr Stored kStored[] = {Stored::u8, Stored::s8, Stored::u16, Stored::s16};
+constexpr int32_t lowest(Stored s) { return s == Stored::s8 ? -128 : s == Stored::s16 ? -32768 : 0; }
+constexpr int32_t highest(Stored s) { return lowest(s) + (is_wide(s) ? 65535 : 255); }
+
+// Elements as they are stored, and back.
+std::vector<std::byte> stored(const std::vector<int32_t>& x, Stored s) {
+  const size_t size = is_wide(s) ? 2 : 1;
+  std::vector<std::byte> out(x.size() * size);
+  for (size_t i = 0; i < x.size(); ++i) std::memcpy(out.data() + i * size, &x[i], size);
+  return out;
+}
+std::vector<int32_t> numbers(const std::vector<std::byte>& x, Stored s) {
+  const size_t size = is_wide(s) ? 2 : 1;
+  std::vector<int32_t> out;
+  for (size_t i = 0; i < x.size(); i += size) {
+    uint16_t v = 0;
+    std::memcpy(&v, x.data() + i, size);
+    const int32_t wrap = highest(s) - lowest(s) + 1;
+    out.push_back(v > highest(s) ? v - wrap : v);
+  }
+  return out;
+}
+
+struct Random {
+  std::mt19937 rng{11};
+  int32_t pick(int32_t low, int32_t high) { return std::uniform_int_distribution<int32_t>(low, high)(rng); }
+  std::vector<int32_t> elements(Stored s, size_t n) {
+    std::vector<int32_t> x(n);
+    for (int32_t& v : x) v = pick(0, 9) ? pick(lowest(s), highest(s)) : pick(0, 1) ? lowest(s) : highest(s);
+    return x;
+  }
+};
+
+double away(double v) { return v < 0 ? -std::floor(-v + 0.5) : std::floor(v + 0.5); }
+int32_t cut(double q, int32_t min, int32_t max) {
+  return static_cast<int32_t>(std::min<double>(max, std::max<double>(min, q)));
+}
+
+TEST(fixed_rows, reals_are_rounded_to_the_nearest) {
+  Random random;
+  for (const Stored s : kStored) {
+    const RealCode code{.scale = 0.0625, .offset = 5 - lowest(s) - 100, .min = lowest(s), .max = highest(s)};
+    std::vector<float> x = {0.03125f,
+                            -0.03125f,
+                            0.09375f,
+                            0.0f,
+                            -0.0f,
+                            1e30f,
+                            -1e30f,
+                            std::numeric_limits<float>::infinity(),
+                            -std::numeric_limits<float>::infinity()};
+    for (int i = 0; i < 60; ++i) x.push_back(static_cast<float>(random.pick(-40000, 40000)) / 1024);
+    x.push_back(std::numeric_limits<float>::quiet_NaN());
+    for (size_t n = 1; n <= x.size(); n += n < 40 ? 1 : 7) {  // the last ones first
+      const float* from = x.data() + x.size() - n;
+      std::vector<std::byte> y(n * (is_wide(s) ? 2 : 1));
+      quantize_row(from, s, code, y.data(), static_cast<int64_t>(n));
+      const std::vector<int32_t> got = numbers(y, s);
+      for (size_t i = 0; i < n; ++i) {
+        double v = static_cast<double>(from[i]) / code.scale;
+        int e = 0;
+        if (!is_wide(s) && std::isfinite(v)) {  // to 11 bits, ties to even
+          const double f = std::frexp(v, &e);
+          v = std::ldexp(std::nearbyint(std::ldexp(f, 11)), e - 11);
+        }
+        const int32_t want = std::isnan(v) ? code.min : cut(away(v) - code.offset, code.min, code.max);
+        ASSERT_EQ(got[i], want) << from[i] << " as " << static_cast<int>(s);
+      }
+    }
+  }
+}
+
+TEST(fixed_rows, pairs_are_rounded_once) {
+  Random random;
+  for (int round = 0; round < 200; ++round) {
+    FixedPair p;
+    p.op = static_cast<PairOp>(random.pick(0, 3));
+    p.stored = kStored[random.pick(0, 3)];
+    const int32_t low = lowest(p.stored), high = highest(p.stored);
+    p.scale_a = random.pick(1, 16383);
+    p.scale_b = p.op == PairOp::add ? random.pick(-16000, 16000) : random.pick(1, 16383);
+    p.shift = random.pick(10, 16) + (p.op == PairOp::multiply && is_wide(p.stored) ? 16 : 0);
+    p.offset_a = -random.pick(low, high), p.offset_b = -random.pick(low, high);
+    p.zero = random.pick(low, high), p.min = low, p.max = random.pick(0, 1) ? high : p.zero;
+    p.constant = random.pick(-300, 300);
+    const auto n = static_cast<size_t>(random.pick(1, 70));
+    const std::vector<int32_t> a = random.elements(p.stored, n), b = random.elements(p.stored, n);
+    const int64_t step_a = random.pick(0, 3) != 0, step_b = random.pick(0, 3) != 0;
+    std::vector<std::byte> y(n * (is_wide(p.stored) ? 2 : 1));
+    fixed_pair(p, stored(a, p.stored).data(), step_a, stored(b, p.stored).data(), step_b, y.data(),
+               static_cast<int64_t>(n));
+    const std::vector<int32_t> got = numbers(y, p.stored);
+    for (size_t i = 0; i < n; ++i) {
+      const int64_t u = a[step_a ? i : 0] + p.offset_a, v = b[step_b ? i : 0] + p.offset_b;
+      const int64_t x = u * p.scale_a, z = v * p.scale_b;
+      const int64_t sum = p.op == PairOp::add        ? x + z
+                          : p.op == PairOp::multiply ? x * v
+                          : p.op == PairOp::maximum  ? std::max(x, z)
+                                                     : std::min(x, z);
+      const int64_t q = ((sum + (int64_t{1} << (p.shift - 1)) + p.constant) >> p.shift) + p.zero;
+      ASSERT_EQ(got[i], std::clamp<int64_t>(q, p.min, p.max))
+          << "op " << static_cast<int>(p.op) << " at " << i;
+    }
+  }
+}
+
+TEST(fixed_rows, norms_and_softmax_have_the_bits_of_plain_doubles) {
+  Random random;
+  std::vector<uint32_t> exponents(65536), scratch(100);
+  for (int round = 0; round < 100; ++round) {
+    const Stored in = kStored[random.pick(0, 3)], out = kStored[random.pick(0, 3)];
+    const auto n = static_cast<size_t>(random.pick(2, 70));
+    const std::vector<int32_t> x = random.elements(in, n);
+    std::vector<double> gain(n), bias(n);
+    for (double& g : gain) g = random.pick(-100, 300) / 64.0;
+    for (double& b : bias) b = random.pick(-100, 100) / 37.0;
+    NormRow norm{.in = in, .out = out, .epsilon = 1e-5, .rms = random.pick(0, 2) == 0};
+    norm.from = {.scale = 0.01, .offset = -random.pick(lowest(in), highest(in))};
+    norm.to = {.scale = is_wide(out) ? 0.0003 : 0.05,
+               .offset = -random.pick(lowest(out), highest(out)),
+               .min = lowest(out),
+               .max = highest(out)};
+    if (random.pick(0, 2)) norm.gain = gain.data();
+    if (random.pick(0, 2)) norm.bias = bias.data();
+    std::vector<std::byte> y(n * (is_wide(out) ? 2 : 1));
+    norm_row(norm, stored(x, in).data(), y.data(), static_cast<int64_t>(n));
+    std::vector<int32_t> got = numbers(y, out);
+    int64_t sum = 0, squares = 0;
+    for (const int32_t v : x)
+      sum += v + norm.from.offset, squares += int64_t{v + norm.from.offset} * (v + norm.from.offset);
+    const auto count = static_cast<double>(n);
+    const double mean = norm.rms ? 0 : static_cast<double>(sum) / count;
+    const __int128 spread = static_cast<__int128>(squares) * static_cast<int64_t>(n) -
+                            (norm.rms ? 0 : static_cast<__int128>(sum) * sum);
+    const double variance =
+        static_cast<double>(spread) / (count * count) * (norm.from.scale * norm.from.scale);
+    const double factor = norm.from.scale / std::sqrt(variance + norm.epsilon) / norm.to.scale;
+    for (size_t i = 0; i < n; ++i) {
+      volatile double v = (x[i] + norm.from.offset - mean) * factor;  // each product rounded by itself
+      if (norm.gain) v = v * gain[i];
+      volatile const double step = norm.bias ? bias[i] * (1 / norm.to.scale) : 0;
+      ASSERT_EQ(got[i], cut(away(v + step) - norm.to.offset, norm.to.min, norm.to.max)) << "norm at " << i;
+    }
+    for (size_t d = 0; d < exponents.size(); ++d)
+      exponents[d] = static_cast<uint32_t>(
+          std::lround(std::exp(static_cast<double>(d) / (is_wide(in) ? -9000.0 : -40.0)) * 0x1p30));
+    const SoftmaxRow softmax{.in = in,
+                             .out = out,
+                             .exponents = exponents.data(),
+                             .code = {.scale = 1.0 / (highest(out) - lowest(out)),
+                                      .offset = -lowest(out),
+                                      .min = lowest(out),
+                                      .max = highest(out)}};
+    softmax_row(softmax, stored(x, in).data(), y.data(), static_cast<int64_t>(n), scratch.data());
+    got = numbers(y, out);
+    const int32_t top = *std::max_element(x.begin(), x.end());
+    uint64_t total = 0;
+    for (const int32_t v : x) total += exponents[static_cast<size_t>(top - v)];
+    for (size_t i = 0; i < n; ++i) {
+      volatile const double share =
+          exponents[static_cast<size_t>(top - x[i])] * (1 / softmax.code.scale / static_cast<double>(total));
+      ASSERT_EQ(got[i], cut(std::floor(share + 0.5) - softmax.code.offset, lowest(out), highest(out)))
+          << "softmax at " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sixfold::cpu
