@@ -157,13 +157,13 @@ def test_layouts_do_not_change_numbers(flags, tmp_path):
     assert torch.equal(load(tmp_path / "a.pte").execute([x])[0], load(tmp_path / "b.pte").execute([x])[0])
 
 
-def test_batch_norms_are_calls_unless_folding_is_asked_for(tmp_path):
+def test_batch_norms_are_folded_unless_calls_are_asked_for(tmp_path):
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU())
     net(torch.randn(8, 3, 6, 6) * 3 + 1)  # means and variances other than 0 and 1
     x = torch.randn(1, 3, 6, 6)
     model = export(net, (x,), tmp_path / "m.pt2")
-    for flags, calls in (([], 3), (["--fold-batch-norm"], 2)):
+    for flags, calls in (([], 2), (["--keep-batch-norm"], 3)):
         assert compiled(tmp_path / "m.pte", model, *flags)["methods"][0]["kernel_calls"] == calls
         want = net(x).detach().numpy()
         close(load(tmp_path / "m.pte").execute([x])[0], torch.from_numpy(want))

@@ -81,7 +81,7 @@ struct CompileOptions {
   HtpChoice htp;
   uint64_t alignment = 64, segment_alignment = 128, constant_alignment = 16;
   bool page_align = false, plan_inputs = true, plan_outputs = true, in_place = true, json = false;
-  bool fold_batch_norm = false;  // for the CPU; the NPU's graphs always do
+  bool keep_batch_norm = false;  // as calls on the CPU; the NPU's graphs always fold them
   bool fail_on_fallback = false;
   std::vector<std::string> bounds;  // SYMBOL=N
   std::vector<std::string> disabled;

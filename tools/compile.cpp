@@ -59,8 +59,8 @@ Result<Compiled> compile_method(const std::string& name, const std::string& path
   }
   RewriteOptions rewrite;
   rewrite.disabled.insert(options.disabled.begin(), options.disabled.end());
-  // Numbers as eager torch's: a norm after its convolution rounds where torch rounds.
-  if (options.backend == "cpu" && !options.fold_batch_norm) rewrite.disabled.insert("fold_batch_norm");
+  // A norm after its convolution rounds where eager torch rounds.
+  if (options.backend == "cpu" && options.keep_batch_norm) rewrite.disabled.insert("fold_batch_norm");
   SF_TRY(canonicalize(graph, rewrite));
   out.canonical = graph.node_count();
   return out;

@@ -194,8 +194,8 @@ void add_compile(CLI::App& app, Command& chosen) {
   compile->add_flag("!--no-plan-inputs", options->plan_inputs, "Inputs stay in the caller's memory");
   compile->add_flag("!--no-plan-outputs", options->plan_outputs, "The caller brings memory for outputs");
   compile->add_flag("!--no-in-place", options->in_place, "No kernel writes over its operand");
-  compile->add_flag("--fold-batch-norm", options->fold_batch_norm,
-                    "On the CPU too, batch norms go into weights: a kernel less, but not torch's rounding");
+  compile->add_flag("--keep-batch-norm", options->keep_batch_norm,
+                    "On the CPU, batch norms stay calls instead of going into weights: torch's own rounding");
   compile->add_option("--disable-rule", options->disabled, "Rewrite rule to leave out, by name");
   compile->add_flag("--json", options->json, "One JSON object on stdout instead of text");
   compile->callback([=, &chosen] { chosen = [=] { return compile_command(*options); }; });

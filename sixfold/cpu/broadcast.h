@@ -9,7 +9,7 @@
 #include <array>
 #include <vector>
 
-#include "sixfold/base/short_sort.h"
+#include "sixfold/base/small_sort.h"
 #include "sixfold/cpu/kernel.h"
 
 namespace sixfold::cpu {

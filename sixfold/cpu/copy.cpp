@@ -5,7 +5,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "sixfold/base/short_sort.h"
+#include "sixfold/base/small_sort.h"
 
 namespace sixfold::cpu {
 namespace {

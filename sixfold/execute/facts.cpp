@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sixfold/base/dim.h"
+#include "sixfold/base/small_sort.h"
 #include "sixfold/load/kernel_table.h"
 #include "sixfold/load/prim_table.h"
 #include "sixfold/pte/verify.h"
@@ -149,7 +150,7 @@ class Finder {
     for (size_t i = 0; i < written_.size(); ++i)
       if (const auto r = range_of(i); r && facts_.read[i] && !written_[i]) views.push_back(*r);
     if (views.empty()) return;
-    std::sort(views.begin(), views.end(), [](const Range& a, const Range& b) {
+    sort_small(views, [](const Range& a, const Range& b) {
       return a.memory != b.memory ? a.memory < b.memory : a.begin < b.begin;
     });
     size_t kept = 0;  // merged, so that the one before a place is the only one that can reach it

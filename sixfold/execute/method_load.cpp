@@ -1,6 +1,7 @@
 // Loading a method: memory, constants, delegates, kernels.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <set>
 
 #include "sixfold/execute/facts.h"
@@ -245,7 +246,7 @@ Status Method::bind_steps() {
                                 {found.read.get(), plan_->values.size()}};
   for (const pte::Index i : found.row_major_inputs) {
     std::vector<uint8_t>& order = values_.tensor(i)->dim_order;
-    std::sort(order.begin(), order.end());
+    std::iota(order.begin(), order.end(), uint8_t{0});
   }
   std::set<std::pair<size_t, size_t>> done;
   for (const RenamedConstant& r : found.renamed) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sixfold/base/small_sort.h"
+
 namespace sixfold {
 namespace {
 
@@ -84,7 +86,7 @@ Arena plan_arena(std::span<const Block> given, uint64_t alignment) {
   using Before = bool (*)(const Block& a, const Block& b);
   const auto sorted = [&](Before before) {
     Order order = natural;
-    std::sort(order.begin(), order.end(), [&](size_t x, size_t y) {
+    sort_small(order, [&](size_t x, size_t y) {
       if (before(blocks[x], blocks[y])) return true;
       return x < y && !before(blocks[y], blocks[x]);  // equals as they came
     });

@@ -206,14 +206,23 @@ class Planner {
       plan_.steps.push_back({step.op, std::move(inputs), step.outputs, std::move(kernel).value(), step.name});
       return {};
     }
-    const auto half = [](const TensorDesc& d) { return is_half(d.dtype); };
-    if (kernel.error().code() != Code::Unsupported || step.op == Op::to ||
-        (std::none_of(in.begin(), in.end(), half) && std::none_of(out.begin(), out.end(), half)))
+    if constexpr (keeps(DType::f16) || keeps(DType::bf16))
+      return add_wide_kernel(step, inputs, kernel.take_error());
+    else
       return kernel.take_error();
-    // Computed in f32, rounded once at the end: what torch's own CPU kernels do with halves.
+  }
+
+  // A kernel that halves have not, computed in f32 and rounded once at the end: what torch's own CPU kernels
+  // do with them.
+  Status add_wide_kernel(const ProgramStep& step, const std::vector<Slot>& inputs, Error none) {
+    const auto half = [&](Slot s) { return s != kNoSlot && is_half(desc(s).dtype); };
+    if (none.code() != Code::Unsupported || step.op == Op::to ||
+        (std::none_of(inputs.begin(), inputs.end(), half) &&
+         std::none_of(step.outputs.begin(), step.outputs.end(), half)))
+      return none;
     std::vector<Slot> wide_in, wide_out;
     for (const Slot s : inputs) {
-      if (s == kNoSlot || !is_half(desc(s).dtype)) {
+      if (!half(s)) {
         wide_in.push_back(s);
         continue;
       }
@@ -221,7 +230,7 @@ class Planner {
       wide_in.push_back(wide);
     }
     for (const Slot s : step.outputs) {
-      if (!is_half(desc(s).dtype)) {
+      if (!half(s)) {
         wide_out.push_back(s);
         continue;
       }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sixfold/base/small_sort.h"
 #include "sixfold/pte/check.h"
 #include "sixfold/pte/header.h"
 #include "sixfold/pte/manifest.h"
@@ -116,8 +117,9 @@ Status check_overlaps(const std::vector<std::span<const std::byte>>& data, std::
   std::vector<size_t> order;
   for (size_t i = 1; i < data.size(); ++i)
     if (!data[i].empty()) order.push_back(i);
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return std::pair(data[a].data(), a) < std::pair(data[b].data(), b); });
+  sort_small(order, [&](size_t a, size_t b) {
+    return data[a].data() != data[b].data() ? data[a].data() < data[b].data() : a < b;
+  });
   for (size_t i = 1; i < order.size(); ++i) {
     const auto before = data[order[i - 1]], here = data[order[i]];
     if (here.data() != before.data() && before.data() + before.size() > here.data())

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "sixfold/base/small_sort.h"
 #include "sixfold/base/tensor.h"
 #include "sixfold/pte/check.h"
 #include "sixfold/pte/header.h"
@@ -219,7 +220,7 @@ class MethodVerifier {
     }
     std::erase_if(moves, [&](const auto& m) { return !exists(m.first) || !exists(m.second); });
     // Sorted by source, so that each value is looked at once.
-    std::sort(moves.begin(), moves.end());
+    sort_small(moves);
     std::vector<Index> work;
     for (size_t i = 0; i < constant_.size(); ++i)
       if (constant_[i]) work.push_back(static_cast<Index>(i));

@@ -4,6 +4,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "sixfold/base/for_size.h"
 #include "sixfold/ops/matmul/linear.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -55,6 +56,11 @@ void skinny_rows(const float* x, const float* w, const float* bias, float* y, si
 
 void skinny(const float* x, const float* w, const float* bias, float* y, size_t rows, size_t inner,
             size_t columns, size_t begin, size_t end) {
+  if constexpr (kForSize) {
+    for (size_t r = 0; r < rows; ++r)
+      skinny_rows<1>(x + r * inner, w, bias, y + r * columns, inner, columns, begin, end);
+    return;
+  }
   switch (rows) {
     case 1:
       return skinny_rows<1>(x, w, bias, y, inner, columns, begin, end);

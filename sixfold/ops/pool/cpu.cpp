@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "sixfold/base/for_size.h"
 #include "sixfold/cpu/kernel.h"
 #include "sixfold/ops/pool/windows.h"
 #include "sixfold/ops/reduce/walk.h"
@@ -81,6 +82,8 @@ T lowest() {
 // without it. Elements [begin, end) of the output in row-major order.
 template <typename T>
 void pool_any(const Plan& plan, const T* in, T* out, int64_t* indices, int64_t begin, int64_t end) {
+  // Where this is the only way, sums of whole images keep their digits in double.
+  using Sum = std::conditional_t<kForSize && std::is_same_v<T, float>, double, T>;
   const auto& [depth, height, width] = plan.axes;
   const auto& s = plan.in_strides;
   for (int64_t i = begin; i < end; ++i) {
@@ -98,14 +101,14 @@ void pool_any(const Plan& plan, const T* in, T* out, int64_t* indices, int64_t b
       return n * t[0] + c * t[1] + od * t[2] + oh * t[3] + ow * t[4];
     };
     T best = lowest<T>();
-    T sum = T{};
+    Sum sum{};
     int64_t index = (wd.first * height.in + wh.first) * width.in + ww.first;
     for (int64_t a = 0, d = wd.begin; a < wd.count; ++a, d += depth.step)
       for (int64_t b = 0, h = wh.begin; b < wh.count; ++b, h += height.step)
         for (int64_t e = 0, w = ww.begin; e < ww.count; ++e, w += width.step) {
           const T v = plane[d * s[2] + h * s[3] + w * s[4]];
           if (!plan.takes_max()) {
-            sum = static_cast<T>(sum + v);
+            sum = static_cast<Sum>(sum + v);
           } else if (v > best || v != v) {  // NaN wins, the last one
             best = v;
             index = (d * height.in + h) * width.in + w;
@@ -116,14 +119,14 @@ void pool_any(const Plan& plan, const T* in, T* out, int64_t* indices, int64_t b
       if (indices) indices[at(plan.index_strides)] = index;
     } else {
       const bool empty = wd.count == 0 || wh.count == 0 || ww.count == 0;
-      const auto over = [](T x, int64_t by) { return static_cast<T>(x / static_cast<T>(by)); };
+      const auto over = [](Sum x, int64_t by) { return static_cast<Sum>(x / static_cast<Sum>(by)); };
       if (empty)
-        sum = T{};
+        sum = Sum{};
       else if (kHalf<T>)
         sum = over(over(over(sum, wd.size), wh.size), ww.size);
       else
         sum = over(sum, plan.divisor ? plan.divisor : wd.size * wh.size * ww.size);
-      out[at(plan.out_strides)] = sum;
+      out[at(plan.out_strides)] = static_cast<T>(sum);
     }
   }
 }
@@ -183,22 +186,26 @@ KernelResult make_pool(const KernelCall& call, Plan plan) {
     return unsupported(call.op, " of ", dtype);
   const int64_t count = call.out[0].count();
   if (count == 0) return make_kernel([](const Buffers&) { return ok_status(); });
-  if (is_mean(plan)) return make_mean(call);
+  if constexpr (!kForSize) {
+    if (is_mean(plan)) return make_mean(call);
+  }
   int64_t work = 1;  // positions of the largest window
   for (const Axis& axis : plan.axes) {
     int64_t most = 1;
     for (const Window& w : axis.windows) most = std::max(most, w.count);
     work *= most;
   }
-  const bool fast =
-      dtype == DType::f32 && (plan.channels_last || (is_row_major(call.in[0]) && is_row_major(call.out[0])));
+  const bool fast = !kForSize && dtype == DType::f32 &&
+                    (plan.channels_last || (is_row_major(call.in[0]) && is_row_major(call.out[0])));
   const KernelTraits traits{.optional_outputs = true};
   return make_kernel(
       [plan = std::move(plan), count, work, fast](const Buffers& buffers) {
         int64_t* indices = buffers.out.size() > 1 ? buffers.output<int64_t>(1) : nullptr;
-        if (fast && !indices) {
-          run_f32(plan, work, buffers);
-          return ok_status();
+        if constexpr (!kForSize) {
+          if (fast && !indices) {
+            run_f32(plan, work, buffers);
+            return ok_status();
+          }
         }
         with_type(plan.dtype, [&](auto zero) {
           using T = decltype(zero);

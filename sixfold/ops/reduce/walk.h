@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "sixfold/base/short_sort.h"
+#include "sixfold/base/small_sort.h"
 #include "sixfold/cpu/kernel.h"
 
 namespace sixfold::cpu {

@@ -150,19 +150,27 @@ KernelResult predicate_kernel(const KernelCall& call) {
 
 KernelResult unary(const KernelCall& call) {
   SF_TRY(check_layout(call));
-  if (call.out[0].dtype == DType::boolean &&
-      (call.op == Op::logical_not || call.op == Op::isnan || call.op == Op::isinf))
-    return predicate_kernel(call);
+  if constexpr (keeps(Op::logical_not) || keeps(Op::isnan) || keeps(Op::isinf)) {
+    if (call.out[0].dtype == DType::boolean &&
+        (call.op == Op::logical_not || call.op == Op::isnan || call.op == Op::isinf))
+      return predicate_kernel(call);
+  }
   const DType dtype = call.in[0].dtype;
-  if (dtype == DType::f64) {
-    const UnaryParams params = unary_params(call.op, call.attrs);
-    return map_kernel<double, double>(
-        call, [op = call.op, params](double x) { return apply_unary<double>(op, x, params); });
+  if constexpr (keeps(DType::f64)) {
+    if (dtype == DType::f64) {
+      const UnaryParams params = unary_params(call.op, call.attrs);
+      return map_kernel<double, double>(
+          call, [op = call.op, params](double x) { return apply_unary<double>(op, x, params); });
+    }
   }
   if (is_float(dtype)) {
     SF_ASSIGN(const UnaryF32 f, unary_f32(call.op, call.attrs));
-    if (dtype == DType::f16) return half_kernel<Half>(call, f);
-    if (dtype == DType::bf16) return half_kernel<BFloat16>(call, f);
+    if constexpr (keeps(DType::f16)) {
+      if (dtype == DType::f16) return half_kernel<Half>(call, f);
+    }
+    if constexpr (keeps(DType::bf16)) {
+      if (dtype == DType::bf16) return half_kernel<BFloat16>(call, f);
+    }
     return float_kernel(call, f);
   }
   return with_type(dtype, [&](auto tag) -> KernelResult {
