@@ -76,11 +76,14 @@ void pair_reals(D d, const FixedPair& p, const T* a, int64_t step_a, const T* b,
   *at = i;
 }
 
-// Sums of 8-bit numbers times 15 bits fit 32.
+// Sums and products of 8-bit numbers times 15 bits fit 32, as the shift of a product is at most 22.
 template <PairOp Op, typename T>
 inline T pair_result(const FixedPair& p, int32_t half, T a, T b) {
   const int32_t x = (a + p.offset_a) * p.scale_a, y = (b + p.offset_b) * p.scale_b;
-  const int32_t sum = Op == PairOp::add ? x + y : Op == PairOp::maximum ? std::max(x, y) : std::min(x, y);
+  const int32_t sum = Op == PairOp::multiply  ? x * v
+                      : Op == PairOp::add     ? x + y
+                      : Op == PairOp::maximum ? std::max(x, y)
+                                              : std::min(x, y);
   const int32_t q = ((sum + half) >> p.shift) + p.zero;
   return static_cast<T>(std::min(std::max(q, p.min), p.max));
 }
@@ -89,7 +92,7 @@ template <PairOp Op, typename T>
 void pair_row(const FixedPair& given, const T* __restrict a, int64_t step_a, const T* __restrict b,
               int64_t step_b, T* __restrict y, int64_t n) {
   const FixedPair p = given;  // results cannot change it
-  if constexpr (sizeof(T) == 1 && Op != PairOp::multiply) {
+  if constexpr (sizeof(T) == 1) {
     const auto half = static_cast<int32_t>(std::ldexp(1.0, p.shift - 1) + p.constant);
     if (step_a == 1 && step_b == 1) {
       for (int64_t i = 0; i < n; ++i) y[i] = pair_result<Op>(p, half, a[i], b[i]);

@@ -173,9 +173,9 @@ TEST_F(EmulatorAgreement, of_products_with_constant_weights) {
   expect_agreement(ops, 0.995);
 }
 
-TEST_F(EmulatorAgreement, of_sums_and_biases_is_complete) {
+TEST_F(EmulatorAgreement, of_sums_products_and_biases_is_complete) {
   std::vector<OneOp> ops;
-  for (const char* type : {"ElementWiseAdd", "ElementWiseSubtract"}) {
+  for (const char* type : {"ElementWiseAdd", "ElementWiseSubtract", "ElementWiseMultiply"}) {
     OneOp op;
     const Dims dims{1, 16, 64, 32};
     const TensorRef a = op.input("a", dims, 128, DataType::ufixed8, {0.0536f, -141});
@@ -188,6 +188,29 @@ TEST_F(EmulatorAgreement, of_sums_and_biases_is_complete) {
     op.graph.ops.push_back({"op", type, {a, b}, {y}, {}});
     ops.push_back(std::move(op));
   }
+  // One number for all: a table; nothing added: numbers are moved.
+  for (const char* type : {"ElementWiseAdd", "ElementWiseSubtract", "ElementWiseMultiply"})
+    for (const int number : {114, 200}) {
+      OneOp op;
+      const Dims dims{1, 4, 16, 32};
+      const TensorRef a = op.input("a", dims, 128, DataType::ufixed8, {0.0536f, -141});
+      qnn::TensorSpec one{.name = "b",
+                          .kind = TensorKind::constant,
+                          .dtype = DataType::ufixed8,
+                          .dims = {1},
+                          .quantization = ScaleOffset{0.0123f, -114}};
+      std::byte* byte = nullptr;
+      one.data.source = Tensor::allocate(DType::u8, Shape{1}, &byte);
+      *byte = static_cast<std::byte>(number);
+      const TensorRef b = op.graph.add(std::move(one));
+      const TensorRef y = op.graph.add({.name = "y",
+                                        .kind = TensorKind::app_read,
+                                        .dtype = DataType::ufixed8,
+                                        .dims = dims,
+                                        .quantization = ScaleOffset{0.061f, -133}});
+      op.graph.ops.push_back({"op", type, {a, b}, {y}, {}});
+      ops.push_back(std::move(op));
+    }
   for (const bool wide : {false, true}) {
     OneOp op{.wide = wide};
     const TensorRef x = op.x({1, 24, 24, 24}), w = op.weights({1, 1, 24, 64}, 3, 64);

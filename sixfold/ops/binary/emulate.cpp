@@ -1,12 +1,14 @@
 // Elementwise ops of two operands on the emulator.
 //
 // Fixed point: both operands are brought to steps of the output by multipliers of one exponent, and the sum
-// is rounded once, halves up. A product is scaled once. Floats: computed in float, rounded to half.
+// is rounded once, halves up. A product is scaled once; 8 bits have steps of their own. Floats: computed in
+// float, rounded to half.
 #include "sixfold/cpu/fixed_rows.h"
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
 #include "sixfold/emulator/layout.h"
 #include "sixfold/emulator/numbers.h"
+#include "sixfold/ops/binary/emulate_constant.h"
 
 namespace sixfold::emulator {
 namespace {
@@ -49,6 +51,25 @@ void set_narrow_sum(cpu::FixedPair& p, double first, double second, const Tensor
   p.offset_a = p.offset_b = p.zero = 0;
 }
 
+// Products of 8 bits. The product is moved by a multiple of 256 to the middle of what it can be, so that it
+// fits 16 bits, and scaled to 128 parts of a step, rounded; what it was moved by is rounded to such parts as
+// well. All of it is one constant.
+void set_narrow_product(cpu::FixedPair& p, double ratio, const TensorDef& y) {
+  int exponent = 0;
+  std::frexp(ratio, &exponent);
+  p.shift = std::clamp(15 - exponent, 1, 22);
+  const auto scale =
+      static_cast<int64_t>(std::clamp(std::floor(std::ldexp(ratio, p.shift) + 0.5), 0.0, 32768.0));
+  p.scale_a = static_cast<int32_t>(scale);
+  if (p.shift < 15) return;
+  const int64_t sign = limits_of(y.dtype).min;
+  const int64_t middles = (255 + 2 * (p.offset_a + sign)) * (255 + 2 * (p.offset_b + sign));
+  const int64_t moved = ((middles + 256) >> 9) * 256 * scale;
+  // Of the two roundings the second is the kernel's.
+  const int64_t first = p.shift > 15 ? 1 << 14 : 0;
+  p.constant = static_cast<int32_t>(first + ((moved + (1 << 14)) >> 15 << 15) - moved);
+}
+
 // The op with multipliers of one exponent and 15 bits.
 cpu::FixedPair fixed_pair(Binary op, const TensorDef& a, const TensorDef& b, const TensorDef& y) {
   const double sa = a.encoding().scale, sb = b.encoding().scale, sy = y.encoding().scale;
@@ -76,6 +97,7 @@ cpu::FixedPair fixed_pair(Binary op, const TensorDef& a, const TensorDef& b, con
   p.min = static_cast<int32_t>(limits.min);
   p.max = static_cast<int32_t>(limits.max);
   if (narrow && p.op == cpu::PairOp::add) set_narrow_sum(p, first, second, y);
+  if (narrow && p.op == cpu::PairOp::multiply) set_narrow_product(p, first, y);
   return p;
 }
 
@@ -144,6 +166,8 @@ Status check_binary(const OpView& op, const DeviceModel&) { return check_broadca
 Result<Step> prepare_binary(const OpView& op, Prepare& prepare) {
   prepare.use_constants();
   const TensorDef &a = op.in(0), &b = op.in(1), &y = op.out();
+  SF_ASSIGN(std::optional<Step> own, prepare_with_constant(op, prepare));
+  if (own) return *own;
   const cpu::TensorDesc da = describe(a), db = describe(b), dy = describe(y);
   const cpu::BroadcastLoop<3> loop({&dy, &da, &db});
   const Binary binary = binary_of(op.type);

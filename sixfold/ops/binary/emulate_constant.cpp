@@ -1,0 +1,81 @@
+#include "sixfold/ops/binary/emulate_constant.h"
+
+#include <cstring>
+
+#include "sixfold/cpu/broadcast.h"
+#include "sixfold/cpu/fixed_rows.h"
+#include "sixfold/emulator/elements.h"
+
+namespace sixfold::emulator {
+namespace {
+
+struct Move {
+  size_t bytes, from;
+  void run(const Run& run) const { std::memcpy(run.outs[0], run.ins[from], bytes); }
+};
+
+struct Table {
+  const uint8_t* table;
+  int64_t count;
+  size_t from;
+  void run(const Run& run) const {
+    run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      cpu::lookup_bytes(table, run.in<uint8_t>(from) + begin, run.out<uint8_t>() + begin, end - begin);
+    });
+  }
+};
+
+bool is_zero(const TensorDef& t) {
+  const Codec codec = Codec::of(t);
+  std::vector<double> values(static_cast<size_t>(t.count()));
+  codec.read(t.data, 0, 1, values);
+  return std::all_of(values.begin(), values.end(), [](double v) { return v == 0; });
+}
+
+// Entry i is for the bits i of an element of in(from).
+Result<const uint8_t*> table_of(const OpView& op, size_t from, Prepare& prepare) {
+  const TensorDef& constant = op.in(1 - from);
+  const Codec x = Codec::of(op.in(from)), y = Codec::of(op.out());
+  const bool is_signed = x.limits.min < 0;
+  return prepare.pack_values<uint8_t>(256, [&](std::span<uint8_t> table) {
+    double c = 0;
+    Codec::of(constant).read(constant.data, 0, 1, {&c, 1});
+    for (size_t i = 0; i < table.size(); ++i) {
+      const auto bits = static_cast<uint8_t>(i);
+      const double v = is_signed ? x.decode(static_cast<int8_t>(bits)) : x.decode(bits);
+      const double result = op.type == "ElementWiseMultiply" ? v * c
+                            : op.type == "ElementWiseAdd"    ? v + c
+                            : from == 0                      ? v - c
+                                                             : c - v;
+      table[i] = y.encode<uint8_t>(result);
+    }
+  });
+}
+
+}  // namespace
+
+Result<std::optional<Step>> prepare_with_constant(const OpView& op, Prepare& prepare) {
+  const TensorDef& y = op.out();
+  const bool adds = op.type == "ElementWiseAdd";
+  if (!adds && op.type != "ElementWiseSubtract" && op.type != "ElementWiseMultiply")
+    return std::optional<Step>();
+  if (!is_narrow_fixed(y.dtype) || op.in(0).is_constant() == op.in(1).is_constant())
+    return std::optional<Step>();
+  const size_t from = op.in(0).is_constant() ? 1 : 0;
+  const TensorDef &x = op.in(from), &constant = op.in(1 - from);
+  if (x.dtype != y.dtype || constant.dtype != y.dtype || x.count() != y.count()) return std::optional<Step>();
+  if (adds) {
+    SF_ASSIGN(const uint8_t* zero,
+              prepare.pack_values<uint8_t>(1, [&](std::span<uint8_t> flag) { flag[0] = is_zero(constant); }));
+    if (*zero != 0) {
+      Step step = prepare.step(Move{y.size_bytes(), from});
+      step.copies = from == 0;
+      return std::optional(step);
+    }
+  }
+  if (qnn::size_of(y.dtype) != 1 || constant.count() != 1) return std::optional<Step>();
+  SF_ASSIGN(const uint8_t* table, table_of(op, from, prepare));
+  return std::optional(prepare.step(Table{table, y.count(), from}));
+}
+
+}  // namespace sixfold::emulator

@@ -1,0 +1,16 @@
+// Sums and products with constants that the library treats in ways of their own.
+#pragma once
+
+#include <optional>
+
+#include "sixfold/emulator/kernel.h"
+
+namespace sixfold::emulator {
+
+// Fixed point, by the op's type:
+//   nothing added: stored numbers are moved as they are, whatever the encodings say
+//   one number for all, with 8 bits: a table of the exact results, rounded to the nearest
+// Nothing where the op is none of these.
+Result<std::optional<Step>> prepare_with_constant(const OpView& op, Prepare& prepare);
+
+}  // namespace sixfold::emulator
