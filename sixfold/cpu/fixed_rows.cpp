@@ -80,7 +80,7 @@ void pair_reals(D d, const FixedPair& p, const T* a, int64_t step_a, const T* b,
 template <PairOp Op, typename T>
 inline T pair_result(const FixedPair& p, int32_t half, T a, T b) {
   const int32_t x = (a + p.offset_a) * p.scale_a, y = (b + p.offset_b) * p.scale_b;
-  const int32_t sum = Op == PairOp::multiply  ? x * v
+  const int32_t sum = Op == PairOp::multiply  ? x * (b + p.offset_b)
                       : Op == PairOp::add     ? x + y
                       : Op == PairOp::maximum ? std::max(x, y)
                                               : std::min(x, y);

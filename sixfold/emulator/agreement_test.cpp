@@ -189,7 +189,7 @@ TEST_F(EmulatorAgreement, of_sums_products_and_biases_is_complete) {
     ops.push_back(std::move(op));
   }
   // One number for all: a table; nothing added: numbers are moved.
-  for (const char* type : {"ElementWiseAdd", "ElementWiseSubtract", "ElementWiseMultiply"})
+  for (const char* type : {"ElementWiseAdd", "ElementWiseSubtract"})
     for (const int number : {114, 200}) {
       OneOp op;
       const Dims dims{1, 4, 16, 32};
