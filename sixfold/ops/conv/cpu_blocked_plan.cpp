@@ -1,0 +1,286 @@
+// f32 convolution by oneDNN: how it is cut, its primitives and packed weights (blocked.h).
+#include <algorithm>
+#include <thread>
+
+#include "sixfold/ops/conv/blocked.h"
+
+namespace sixfold::cpu::blocked {
+namespace {
+
+using onednn::PostOps;
+
+constexpr int64_t kLeastPoints = 28;    // of a block of rows: fewer leave the matrix unit idle
+constexpr int64_t kLeastChannels = 64;  // of a block of channels
+constexpr int64_t kTaskWork = 1 << 20;  // multiplications worth a task, about 15 us
+constexpr int64_t kMostTasks = 16;
+constexpr int64_t kMostTerms = 512;   // of one chain of additions, where the channels can be cut
+constexpr int64_t kSliceTerms = 128;  // of the chains that a longer one is cut into
+constexpr int64_t kLeastSlice = 32;   // input channels
+
+}  // namespace
+
+Split choose_split(const ConvShape& s) {
+  const bool depthwise = s.groups > 1 && s.in_channels == s.groups;
+  // A depthwise multiplication costs about four times one of a dense convolution: it is bound by memory.
+  const int64_t work = s.multiplications() * (depthwise ? 4 : 1);
+  const int64_t wanted =
+      std::clamp<int64_t>(work / kTaskWork / std::max<int64_t>(s.batch, 1), 1,
+                          std::max<int64_t>(kMostTasks / std::max<int64_t>(s.batch, 1), 1));
+  const int64_t rows = s.transposed ? 1 : s.out[0],
+                row_points = s.out_points() / std::max<int64_t>(s.out[0], 1);
+  const int64_t padding = *std::max_element(s.padding.begin(), s.padding.end());
+  Split split;
+  const auto split_rows = [&] {
+    while (split.rows * split.channels * 2 <= wanted &&
+           rows / (split.rows * 2) * row_points >= kLeastPoints && rows / (split.rows * 2) > padding &&
+           (rows / (split.rows * 2) >= 3 || rows % (split.rows * 2) == 0)) {
+      split.rows *= 2;
+    }
+  };
+  const auto split_channels = [&] {
+    if (s.groups > 1) return;
+    while (split.rows * split.channels * 2 <= wanted &&
+           s.out_channels / (split.channels * 2) >= kLeastChannels) {
+      split.channels *= 2;
+    }
+  };
+  // Whichever operand is larger should be read by one task only.
+  const int64_t weights = s.in_channels / s.groups * s.out_channels * numel(s.kernel);
+  if (weights > s.in_channels * s.in_points() * 4) {
+    split_channels();
+    split_rows();
+  } else {
+    split_rows();
+    split_channels();
+  }
+  if (s.groups == 1 && !s.transposed && s.in_channels * numel(s.kernel) > kMostTerms) {
+    while (s.in_channels / split.slices * numel(s.kernel) > kSliceTerms &&
+           s.in_channels % (split.slices * 2 * 16) == 0 && s.in_channels / (split.slices * 2) >= kLeastSlice)
+      split.slices *= 2;
+  }
+  return split;
+}
+
+namespace {
+
+dnnl_format_tag_t channels_last_tag(size_t n) { return n == 1 ? dnnl_nwc : n == 2 ? dnnl_nhwc : dnnl_ndhwc; }
+
+Shape image_dims(int64_t channels, int64_t rows, const Shape& spatial) {
+  Shape dims{1, channels, rows};
+  dims.insert(dims.end(), spatial.begin() + 1, spatial.end());
+  return dims;
+}
+
+}  // namespace
+
+Result<Primitive> BlockedConv::create(const Variant& v) {
+  const ConvShape& s = shape_;
+  const size_t n = s.in.size();
+  const auto src = onednn::of_tag(image_dims(slice_channels(), v.rows_in, s.in), channels_last_tag(n));
+  const auto dst = onednn::of_tag(image_dims(v.channels, v.rows_out, s.out), channels_last_tag(n));
+  Shape weight_dims{v.channels / s.groups, slice_channels() / s.groups};
+  if (s.groups > 1) weight_dims.insert(weight_dims.begin(), s.groups);
+  weight_dims.insert(weight_dims.end(), s.kernel.begin(), s.kernel.end());
+  const auto weights = onednn::any(weight_dims);
+  const auto bias = onednn::of_tag({v.channels}, dnnl_a);
+  Shape before = s.padding, after = s.padding_end, dilation = s.dilation;
+  before[0] = v.before;
+  after[0] = v.after;
+  for (int64_t& d : dilation) --d;  // oneDNN counts the gaps
+  PostOps ops;
+  // A norm comes before the residual.
+  if (!v.first || (call_.residual && !call_.norm)) ops.sum();
+  const bool with_bias = call_.bias && v.first;
+  if (s.transposed) {
+    dnnl_deconvolution_desc_t desc;
+    if (dnnl_dilated_deconvolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_deconvolution_direct,
+                                                     &src, &weights, with_bias ? &bias : nullptr, &dst,
+                                                     s.stride.data(), dilation.data(), before.data(),
+                                                     after.data()) != dnnl_success)
+      return unsupported("oneDNN does not describe this transposed convolution");
+    return Primitive::create(&desc, ops);
+  }
+  dnnl_convolution_desc_t desc;
+  if (dnnl_dilated_convolution_forward_desc_init(
+          &desc, dnnl_forward_inference, dnnl_convolution_direct, &src, &weights, with_bias ? &bias : nullptr,
+          &dst, s.stride.data(), dilation.data(), before.data(), after.data()) != dnnl_success)
+    return unsupported("oneDNN does not describe this convolution");
+  return Primitive::create(&desc, ops);
+}
+
+Result<size_t> BlockedConv::variant(const Variant& v) {
+  for (size_t i = 0; i < variants_.size(); ++i) {
+    const Variant& o = variants_[i];
+    if (o.rows_in == v.rows_in && o.rows_out == v.rows_out && o.before == v.before && o.after == v.after &&
+        o.channels == v.channels && o.first == v.first)
+      return i;
+  }
+  SF_ASSIGN(Primitive primitive, create(v));
+  const dnnl_memory_desc_t desc = primitive.desc(dnnl_query_weights_md);
+  size_t layout = 0;
+  while (layout < layouts_.size() && !dnnl_memory_desc_equal(&layouts_[layout], &desc)) ++layout;
+  if (layout == layouts_.size()) layouts_.push_back(desc);
+  variants_.push_back(
+      {v.rows_in, v.rows_out, v.before, v.after, v.channels, v.first, std::move(primitive), layout});
+  return variants_.size() - 1;
+}
+
+size_t BlockedConv::packed(int64_t first, int64_t first_in, const Variant& user) {
+  for (size_t i = 0; i < packed_.size(); ++i) {
+    const Packed& p = packed_[i];
+    if (p.first == first && p.channels == user.channels && p.first_in == first_in && p.layout == user.layout)
+      return i;
+  }
+  const size_t bytes = dnnl_memory_desc_get_size(&layouts_[user.layout]);
+  packed_.push_back({first, user.channels, first_in, user.layout, packed_bytes_});
+  packed_bytes_ += (bytes + 63) / 64 * 64;
+  return packed_.size() - 1;
+}
+
+Result<Packing> BlockedConv::packing(const Packed& p) const {
+  const ConvShape& s = shape_;
+  const int64_t taps = numel(s.kernel), group_in = s.in_channels / s.groups,
+                group_out = s.out_channels / s.groups;
+  Shape dims{p.channels / s.groups, slice_channels() / s.groups}, strides;
+  if (s.transposed)
+    strides = {taps, group_out * taps};
+  else
+    strides = {group_in * taps, taps};
+  if (s.groups > 1) {
+    dims.insert(dims.begin(), s.groups);
+    strides.insert(strides.begin(), group_in * group_out * taps);
+  }
+  const Shape tap_strides = contiguous_strides(s.kernel);
+  dims.insert(dims.end(), s.kernel.begin(), s.kernel.end());
+  strides.insert(strides.end(), tap_strides.begin(), tap_strides.end());
+  const auto plain = onednn::of_strides(dims, strides);
+  Packing out{Memory(plain), Memory(layouts_[p.layout]), {}};
+  SF_ASSIGN(out.reorder, Primitive::reorder(plain, layouts_[p.layout]));
+  return out;
+}
+
+const float* BlockedConv::source(const Packed& p, const float* weights) const {
+  return weights + p.first * row_weights() + p.first_in * numel(shape_.kernel);
+}
+
+// Constant weights, all in one piece of memory, a block of channels after the other.
+Status BlockedConv::pack_weights() {
+  SF_ASSIGN(packed_memory_, OwnedBlock::take(*call_.allocator, packed_bytes_, "packed weights"));
+  OwnedBlock room;
+  size_t room_bytes = 0;
+  for (size_t i = 0; i < packed_.size(); ++i) {
+    const Packed& p = packed_[i];
+    SF_ASSIGN(Packing to, packing(p));
+    if (to.reorder.scratch_bytes() > room_bytes) {
+      room_bytes = to.reorder.scratch_bytes();
+      SF_ASSIGN(room, OwnedBlock::take(*call_.allocator, room_bytes, "packing weights"));
+    }
+    to.from.set(source(p, call_.weights));
+    to.to.set(packed_memory_.data() + p.offset);
+    const Memory scratch(to.reorder.desc(dnnl_query_scratchpad_md), room.data());
+    const dnnl_exec_arg_t args[] = {
+        {DNNL_ARG_FROM, to.from.get()}, {DNNL_ARG_TO, to.to.get()}, {DNNL_ARG_SCRATCHPAD, scratch.get()}};
+    to.reorder.execute(args);
+    // A large layer is never resident twice as a whole.
+    const bool last = i + 1 == packed_.size() || packed_[i + 1].first != p.first;
+    if (last && shape_.groups == 1 && !shape_.transposed)
+      call_.allocator->forget(std::as_bytes(std::span(call_.weights + p.first * row_weights(),
+                                                      static_cast<size_t>(p.channels * row_weights()))));
+  }
+  return ok_status();
+}
+
+// Weights that come with each run.
+Status BlockedConv::prepare_packing() {
+  const size_t begin = reserve(packed_bytes_);
+  for (Packed& p : packed_) {
+    p.offset += begin;
+    SF_ASSIGN(Packing to, packing(p));
+    if (to.reorder.scratch_bytes() > 0) return unsupported("oneDNN needs scratch to reorder these weights");
+    packing_.push_back(std::move(to));
+  }
+  return ok_status();
+}
+
+// [first, last) of block i of n; blocks differ by one unit at most.
+static int64_t edge(int64_t i, int64_t n, int64_t extent, int64_t unit = 1) {
+  return i == n ? extent : i * (extent / unit) / n * unit;
+}
+
+Status BlockedConv::add_tasks() {
+  const ConvShape& s = shape_;
+  variants_.clear();
+  layouts_.clear();
+  packed_.clear();
+  packed_bytes_ = 0;
+  tasks_.clear();
+  const int64_t in_row = s.in_points() / s.in[0] * s.in_channels,
+                out_row = s.out_points() / s.out[0] * s.out_channels;
+  for (int64_t image = 0; image < s.batch; ++image) {
+    for (int64_t c = 0; c < split_.channels; ++c) {
+      for (int64_t r = 0; r < split_.rows; ++r) {
+        const int64_t first = edge(r, split_.rows, s.out[0]), last = edge(r + 1, split_.rows, s.out[0]);
+        // oneDNN packs channels in whole blocks, of 32 when it can: others would be padding.
+        const int64_t unit = s.out_channels % 32 == 0 ? 32 : 16;
+        const int64_t channel = edge(c, split_.channels, s.out_channels, unit);
+        const int64_t channels = edge(c + 1, split_.channels, s.out_channels, unit) - channel;
+        Variant v{s.in[0], last - first, s.padding[0], s.padding_end[0], channels, true, {}, 0};
+        int64_t top = 0;
+        if (split_.rows > 1) {  // the rows that the block reads
+          top = first * s.stride[0] - s.padding[0];
+          int64_t bottom = (last - 1) * s.stride[0] - s.padding[0] + s.dilation[0] * (s.kernel[0] - 1) + 1;
+          v.before = std::max<int64_t>(0, -top);
+          v.after = std::max<int64_t>(0, bottom - s.in[0]);
+          top = std::max<int64_t>(top, 0);
+          bottom = std::min(bottom, s.in[0]);
+          v.rows_in = bottom - top;
+          if (v.rows_in < 1) return unsupported("a block of rows lies in the padding");
+        }
+        Task task{};
+        for (int64_t slice = 0; slice < split_.slices; ++slice) {
+          v.first = slice == 0;
+          SF_ASSIGN(const size_t chosen, variant(v));
+          task.parts.push_back({chosen, packed(channel, slice * slice_channels(), variants_[chosen])});
+        }
+        task.src = image * s.in_points() * s.in_channels + top * in_row;
+        task.dst = image * s.out_points() * s.out_channels + first * out_row + channel;
+        task.first_channel = channel;
+        task.channels = channels;
+        task.points_in = v.rows_in * (s.in_points() / s.in[0]);
+        task.points = (last - first) * (s.out_points() / s.out[0]);
+        tasks_.push_back(std::move(task));
+      }
+    }
+  }
+  return ok_status();
+}
+
+void BlockedConv::add_lanes() {
+  size_t slice_bytes = 0, tile_bytes = 0, primitive_bytes = 0;
+  for (const Task& task : tasks_) {
+    if (split_.slices > 1)
+      slice_bytes =
+          std::max(slice_bytes, static_cast<size_t>(task.points_in * slice_channels()) * sizeof(float));
+    if (split_.channels > 1)
+      tile_bytes = std::max(tile_bytes, static_cast<size_t>(task.points * task.channels) * sizeof(float));
+  }
+  for (const Variant& v : variants_) primitive_bytes = std::max(primitive_bytes, v.primitive.scratch_bytes());
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  lanes_.resize(std::min(cores, tasks_.size()));
+  for (Lane& lane : lanes_) {
+    lane.slice_offset = reserve(slice_bytes);
+    lane.tile_offset = reserve(tile_bytes);
+    lane.primitive_offset = reserve(primitive_bytes);
+    for (const Variant& v : variants_) {
+      const Primitive& p = v.primitive;
+      lane.handles.push_back({Memory(p.desc(dnnl_query_src_md)),
+                              Memory(p.desc(dnnl_query_dst_md)),
+                              Memory(p.desc(dnnl_query_weights_md)),
+                              {},
+                              Memory(p.desc(dnnl_query_scratchpad_md))});
+      if (call_.bias && v.first) lane.handles.back().bias = Memory(p.desc(dnnl_query_weights_md, 1));
+    }
+  }
+}
+
+}  // namespace sixfold::cpu::blocked
