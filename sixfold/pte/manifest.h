@@ -62,7 +62,7 @@ enum class CheckData : uint8_t {
   small,  // parts of up to kSmallPart bytes: always cheap
   all,    // every byte of the file is read
 };
-inline constexpr uint64_t kSmallPart = uint64_t{1} << 20;
+inline constexpr uint64_t kSmallPart = uint64_t{16} << 20;
 
 // The file's manifest, after its hashes were found to be those of the file. A file without one gives an empty
 // Manifest, and nothing was checked. sealed gets its hashes, where there are any.
