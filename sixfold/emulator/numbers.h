@@ -18,23 +18,26 @@ inline float to_half(float x) { return half_to_float(float_to_half(x)); }
 struct Multiplier {
   int32_t multiplier = 0;
   int32_t shift = 0;  // 1 to 62
+  int64_t more = 0;   // is added before the shift
 
-  // ratio: 0 <= ratio < 2^30
-  static Multiplier of(double ratio) {
+  // ratio: 0 <= ratio < 2^30, kept with so many bits
+  static Multiplier of(double ratio, int bits = 31) {
     if (!(ratio > 0) || !std::isfinite(ratio)) return {0, 1};
     int exponent = 0;
     const double mantissa = std::frexp(ratio, &exponent);  // [0.5, 1)
-    auto m = static_cast<int64_t>(std::llround(mantissa * 2147483648.0));
-    if (m == int64_t{1} << 31) {
+    auto m = static_cast<int64_t>(std::llround(std::ldexp(mantissa, bits)));
+    if (m == int64_t{1} << bits) {
       m /= 2;
       ++exponent;
     }
-    const int shift = 31 - exponent;
+    const int shift = bits - exponent;
     if (shift > 62) return {static_cast<int32_t>(shift - 62 > 31 ? 0 : m >> (shift - 62)), 62};
     if (shift < 1) return {std::numeric_limits<int32_t>::max(), 1};  // saturates whatever is scaled
     return {static_cast<int32_t>(m), shift};
   }
-  int64_t operator()(int64_t x) const { return (x * multiplier + (int64_t{1} << (shift - 1))) >> shift; }
+  int64_t operator()(int64_t x) const {
+    return (x * multiplier + (int64_t{1} << (shift - 1)) + more) >> shift;
+  }
 };
 
 // What a fixed-point element may be.

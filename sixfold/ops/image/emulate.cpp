@@ -124,6 +124,7 @@ struct Resize {
   int64_t batch, in_height, in_width, height, width, channels;
   Codec x, y;
   double ratio;  // steps of the output for a step of the input
+  Recode recode;
 
   // The stored numbers, whatever the encodings: the device moves them as they are.
   template <typename T>
@@ -146,6 +147,11 @@ struct Resize {
                 static_cast<int64_t>(image[(rows.at[fr + i] * in_width + columns.at[fc + j]) * channels + k]);
         if (!qnn::is_fixed(y.dtype)) {
           out[k] = static_cast<T>((sum + (1 << 27)) >> 28);
+          continue;
+        }
+        if (sizeof(T) == 1 && !recode.same) {  // rounded to steps of the input before
+          const int64_t q = (sum + (1 << 27)) >> 28;
+          out[k] = static_cast<T>(recode(std::clamp(q, x.limits.min, x.limits.max)));
           continue;
         }
         sum += x.offset * (int64_t{1} << 28);
@@ -279,7 +285,7 @@ Result<Step> prepare_resize(const OpView& op, Prepare& prepare) {
   const Codec from = Codec::of(x), to = Codec::of(y);
   return prepare.step(Resize{taps_of(rule, x.dims[1], y.dims[1]), taps_of(rule, x.dims[2], y.dims[2]),
                              x.dims[0], x.dims[1], x.dims[2], y.dims[1], y.dims[2], x.dims[3], from, to,
-                             from.scale == to.scale ? 1.0 : from.scale / to.scale});
+                             from.scale == to.scale ? 1.0 : from.scale / to.scale, Recode::between(x, y)});
 }
 
 Status check_grid_sample(const OpView& op, const DeviceModel&) {

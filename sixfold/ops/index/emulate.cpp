@@ -335,8 +335,8 @@ Result<Step> prepare_scatter(const OpView& op, Prepare& prepare) {
                .in = Codec::of(x),
                .updates = Codec::of(u),
                .out = Codec::of(op.out())};
-  // Numbers of 8 bits are put there as they are stored, whatever their encodings.
-  if (step.reduction == 0 && qnn::size_of(x.dtype) == 1) step.in = step.updates = step.out;
+  // Numbers are put there as they are stored, whatever their encodings.
+  if (step.reduction == 0 && is_narrow_fixed(x.dtype)) step.in = step.updates = step.out;
   if (op.type == "ScatterElements") {
     step.along = along_axis(i, x, static_cast<size_t>(axis_of(op)));
     return prepare.step(std::move(step));

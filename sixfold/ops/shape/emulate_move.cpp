@@ -352,10 +352,15 @@ Result<Step> prepare_pad(const OpView& op, Prepare& prepare) {
                        : given->dtype == DataType::f32 ? static_cast<double>(op.f32("pad_constant_value", 0))
                        : given->dtype == DataType::i32 ? op.i32("pad_constant_value", 0)
                                                        : op.u32("pad_constant_value", 0);
+  // A constant is one of the input's numbers; what repeats the image moves stored numbers as they are.
   with_type(y.dtype, [&](auto t) {
-    const auto v = Codec::of(y).encode<decltype(t)>(value);
+    using T = decltype(t);
+    T v = Codec::of(x).encode<T>(value);
+    if (!step.recode.same)
+      if constexpr (std::is_integral_v<T>) v = static_cast<T>(step.recode(v));
     std::memcpy(&step.constant, &v, sizeof v);
   });
+  if (scheme != 0) step.recode = Recode();
   return prepare.step(std::move(step));
 }
 

@@ -1,12 +1,15 @@
 // Elementwise ops of one operand on the emulator.
 //
 // Fixed point: a table of all 256 or 65,536 results, each the exact function of the real, rounded to the
-// nearest step, ties away from zero. Floats: the function in float, rounded to half. Integers: as they are.
+// nearest step, ties away from zero; some of 16 bits have the library's own (emulate_wide.h). Floats: the
+// function in float, rounded to half. Integers: as they are.
 #include <cmath>
+#include <optional>
 
 #include "sixfold/cpu/broadcast.h"
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
+#include "sixfold/ops/unary/emulate_wide.h"
 
 namespace sixfold::emulator {
 namespace {
@@ -268,6 +271,21 @@ struct Elementwise {
   }
 };
 
+std::optional<WideFunction> wide_function(Unary op) {
+  switch (op) {
+    case Unary::sigmoid:
+      return WideFunction::sigmoid;
+    case Unary::tanh:
+      return WideFunction::tanh;
+    case Unary::hard_swish:
+      return WideFunction::hard_swish;
+    case Unary::gelu:
+      return WideFunction::gelu;
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
 
 Status check_unary(const OpView& op, const DeviceModel&) {
@@ -288,6 +306,8 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
   if (!is_narrow_fixed(x.dtype)) return prepare.step(Elementwise{f, x.dtype, y.dtype, x.count()});
   const size_t count = qnn::size_of(x.dtype) == 1 ? 256 : 65536;
   const Codec from = Codec::of(x), to = Codec::of(y);
+  const bool wide = qnn::size_of(x.dtype) == 2 && qnn::size_of(y.dtype) == 2;
+  const std::optional<WideFunction> own = wide ? wide_function(f.op) : std::nullopt;
   // Entry i is for the bits i of an element.
   const auto fill = [&]<typename U>(std::span<U> table) {
     for (size_t i = 0; i < count; ++i) {
@@ -295,7 +315,8 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
       const int64_t q = from.limits.min < 0 ? (count == 256 ? int64_t{static_cast<int8_t>(bits)}
                                                             : int64_t{static_cast<int16_t>(bits)})
                                             : bits;
-      table[i] = to.encode<U>(f(static_cast<double>(q + from.offset) * from.scale));
+      table[i] = own ? static_cast<U>(WideResult(*own, from, to)(q))
+                     : to.encode<U>(f(static_cast<double>(q + from.offset) * from.scale));
     }
   };
   if (qnn::size_of(y.dtype) == 1) {

@@ -1,0 +1,25 @@
+// Functions that the library computes from 16 to 16 bits in fixed point of its own, with fewer bits than the
+// result has: gates of 15 or 12 bits, which results are made of.
+#pragma once
+
+#include <cstdint>
+
+#include "sixfold/emulator/elements.h"
+
+namespace sixfold::emulator {
+
+enum class WideFunction : uint8_t { sigmoid, tanh, hard_swish, gelu };
+
+// The result of a stored number.
+class WideResult {
+ public:
+  WideResult(WideFunction function, const Codec& from, const Codec& to);
+  uint16_t operator()(int64_t q) const;
+
+ private:
+  WideFunction function_;
+  Codec from_, to_;
+  double gate_ = 0, ratio_ = 0;
+};
+
+}  // namespace sixfold::emulator
