@@ -76,6 +76,9 @@ struct QuantTaps {
   const uint8_t* const* rows = nullptr;
   int64_t row_step = 0, row_count = 0;
   int64_t taps = 0;  // multiple of 4
+  // The filter, if neighbours share taps: within a run of rows, tap x of row r + 1 is tap x + stride of row r.
+  int64_t height = 0, width = 0, stride = 0;  // 0: they do not
+  int64_t first_run = 0, run = 0;             // rows of the first run, and of those that follow
   int64_t high = 0;
   const int8_t* weights = nullptr;
   const QuantChannels* channels = nullptr;

@@ -190,6 +190,10 @@ void depthwise(const Job& j, Pool& pool) {
     t.row_step = chunk;
     t.row_count = end - begin;
     t.taps = taps;
+    if (j.w.dilation_x == 1 && j.w.stride_x <= j.w.width) {
+      t.height = j.w.height, t.width = j.w.width, t.stride = j.w.stride_x;
+      t.first_run = j.w.out_width - begin % j.w.out_width, t.run = j.w.out_width;
+    }
     t.high = j.v.high;
     t.weights = j.weights;
     t.channels = j.channels;

@@ -11,6 +11,7 @@ inline constexpr int32_t kLimit8 = 1 << 17, kLimit16 = 1 << 26;
 extern const QuantKernels kPlainQuantKernels;
 #if defined(__x86_64__)
 extern const QuantKernels kAvx2QuantKernels, kVnniQuantKernels;
+void vnni_depthwise(const QuantTaps& taps);
 #elif defined(__aarch64__)
 extern const QuantKernels kNeonQuantKernels, kDotQuantKernels;
 bool has_dot_product();
