@@ -60,37 +60,113 @@ __m256i convert(__m256i sum, const QuantChannels& c, int64_t at, const QuantOutp
         _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(odd, 32), _mm256_srli_epi64(f, 32)), half);
     q = _mm256_blend_epi32(_mm256_srli_epi64(a, 30), _mm256_slli_epi64(b, 2), 0xAA);
   } else {
-    alignas(32) int32_t lanes[8];
-    _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), sum);
-    for (int64_t i = 0; i < 8; ++i) lanes[i] = requantize(lanes[i], c, at + i, out);
-    return _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes));
+    // Factors below 1/2: in doubles, which hold the product; adding 1/2 cannot round across a whole number.
+    const __m256i right = load(c.right + at);
+    const bool small = _mm256_movemask_epi8(_mm256_cmpgt_epi32(_mm256_set1_epi32(16), right)) == 0;
+    if (out.rounding != Rounding::vector || out.lefts || !small) {
+      alignas(32) int32_t lanes[8];
+      _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), sum);
+      for (int64_t i = 0; i < 8; ++i) lanes[i] = requantize(lanes[i], c, at + i, out);
+      return _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes));
+    }
+    sum = _mm256_max_epi32(sum, _mm256_set1_epi32(-INT32_MAX));
+    // 2^-right, put together from its exponent.
+    const __m256i exponent = _mm256_sub_epi32(_mm256_set1_epi32(1023), right);
+    __m128i parts[2];
+    for (int h = 0; h < 2; ++h) {
+      const auto half_of = [h](__m256i x) {
+        return h ? _mm256_extracti128_si256(x, 1) : _mm256_castsi256_si128(x);
+      };
+      const __m256d unit =
+          _mm256_castsi256_pd(_mm256_slli_epi64(_mm256_cvtepi32_epi64(half_of(exponent)), 52));
+      const __m256d product = _mm256_mul_pd(_mm256_cvtepi32_pd(half_of(sum)), _mm256_cvtepi32_pd(half_of(f)));
+      const __m256d x = _mm256_add_pd(_mm256_mul_pd(product, unit), _mm256_set1_pd(0.5));
+      parts[h] = _mm256_cvttpd_epi32(_mm256_floor_pd(x));
+    }
+    q = _mm256_inserti128_si256(_mm256_castsi128_si256(parts[0]), parts[1], 1);
   }
   return clamp(_mm256_add_epi32(q, _mm256_set1_epi32(out.zero_point)), out.min, out.max);
 }
 
-// Results of a block, from sums of its halves; high null: 8-bit activations. n: channels that there are.
-void put(std::byte* to, int64_t channel, int64_t n, const __m256i* low, const __m256i* high,
-         const QuantChannels& c, const QuantOutput& out) {
-  alignas(32) int32_t q[kQuantBlock];
-  for (int half = 0; half < 2; ++half) {
-    __m256i sum = low[half];
-    if (high)
-      sum = out.rounding == Rounding::vector ? _mm256_add_epi32(_mm256_slli_epi32(high[half], 8), sum)
-                                             : _mm256_add_epi32(high[half], _mm256_srai_epi32(sum, 8));
-    sum = convert(_mm256_add_epi32(sum, load(c.bias + 8 * half)), c, 8 * half, out);
-    _mm256_store_si256(reinterpret_cast<__m256i*>(q + 8 * half), sum);
-  }
-  if (out.rounding == Rounding::none) {
-    std::memcpy(reinterpret_cast<int32_t*>(to) + channel, q, sizeof(int32_t) * static_cast<size_t>(n));
-  } else if (out.wide) {
-    uint16_t narrow[kQuantBlock];
-    for (int64_t i = 0; i < kQuantBlock; ++i) narrow[i] = static_cast<uint16_t>(q[i]);
-    std::memcpy(reinterpret_cast<uint16_t*>(to) + channel, narrow, 2 * static_cast<size_t>(n));
+// Sums that still lack their bias; high null: 8-bit activations.
+inline __m256i joined(__m256i low, const __m256i* high, const QuantOutput& out) {
+  if (!high) return low;
+  return out.rounding == Rounding::vector ? _mm256_add_epi32(_mm256_slli_epi32(*high, 8), low)
+                                          : _mm256_add_epi32(*high, _mm256_srai_epi32(low, 8));
+}
+
+// matrix8 to 8 bits without shifts to the left: cut at 2^14 rather than kLimit8, which such results cannot
+// tell apart, shifted sums are 16-bit numbers.
+inline __m256i scaled8(__m256i sum, const QuantChannels& c, int64_t at) {
+  const __m256i f = load(c.multiplier + at), once = _mm256_add_epi32(f, _mm256_set1_epi32(1 << 15));
+  const __m256i x = clamp(_mm256_srav_epi32(_mm256_add_epi32(sum, load(c.bias + at)), load(c.right + at)),
+                          -(1 << 14), (1 << 14) - 1);
+  return _mm256_srai_epi32(_mm256_add_epi32(_mm256_madd_epi16(_mm256_add_epi32(x, x), f), once), 16);
+}
+
+// Up to two blocks of bytes: sums of four halves.
+inline void put_bytes(std::byte* to, int64_t n, const __m256i* sums, int blocks, const QuantChannels* c,
+                      const QuantOutput& out) {
+  const __m256i zero_point = _mm256_set1_epi16(static_cast<int16_t>(out.zero_point));
+  __m256i words[2];
+  for (int b = 0; b < blocks; ++b)
+    words[b] = _mm256_adds_epi16(
+        _mm256_packs_epi32(scaled8(sums[2 * b], c[b], 0), scaled8(sums[2 * b + 1], c[b], 8)), zero_point);
+  const __m256i packed = _mm256_packus_epi16(words[0], words[blocks - 1]);
+  // Packing works within 128-bit lanes.
+  __m256i bytes = _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  bytes = _mm256_max_epu8(bytes, _mm256_set1_epi8(static_cast<char>(out.min)));
+  bytes = _mm256_min_epu8(bytes, _mm256_set1_epi8(static_cast<char>(out.max)));
+  if (n >= 2 * kQuantBlock) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), bytes);
+  } else if (n == kQuantBlock) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(bytes));
   } else {
-    uint8_t narrow[kQuantBlock];
-    for (int64_t i = 0; i < kQuantBlock; ++i) narrow[i] = static_cast<uint8_t>(q[i]);
-    std::memcpy(reinterpret_cast<uint8_t*>(to) + channel, narrow, static_cast<size_t>(n));
+    alignas(32) std::byte some[2 * kQuantBlock];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(some), bytes);
+    std::memcpy(to, some, static_cast<size_t>(n));
   }
+}
+
+// Results of a block, from sums of its halves. n: channels that there are.
+void put_block(std::byte* to, int64_t n, const __m256i* low, const __m256i* high, const QuantChannels& c,
+               const QuantOutput& out) {
+  __m256i q[2];
+  for (int half = 0; half < 2; ++half)
+    q[half] = convert(
+        _mm256_add_epi32(joined(low[half], high ? high + half : nullptr, out), load(c.bias + 8 * half)), c,
+        8 * half, out);
+  alignas(32) std::byte some[4 * kQuantBlock];
+  auto* place = reinterpret_cast<__m256i*>(n < kQuantBlock ? some : to);
+  size_t size = 4;
+  if (out.rounding == Rounding::none) {
+    _mm256_storeu_si256(place, q[0]);
+    _mm256_storeu_si256(place + 1, q[1]);
+  } else {  // the low halves of numbers, without saturation: signed ones are stored as well
+    const __m256i low_half = _mm256_set1_epi32(out.wide ? 0xFFFF : 0xFF);
+    const __m256i words = _mm256_permute4x64_epi64(
+        _mm256_packus_epi32(_mm256_and_si256(q[0], low_half), _mm256_and_si256(q[1], low_half)), 0xD8);
+    if (out.wide) {
+      size = 2;
+      _mm256_storeu_si256(place, words);
+    } else {
+      size = 1;
+      const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packus_epi16(words, words), 0xD8);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(place), _mm256_castsi256_si128(bytes));
+    }
+  }
+  if (n < kQuantBlock) std::memcpy(to, some, size * static_cast<size_t>(n));
+}
+
+// Blocks of one row from channel `first` on; n: channels that there are.
+inline void put(std::byte* to, int64_t first, int64_t n, const __m256i* low, const __m256i* high, int blocks,
+                const QuantChannels* c, const QuantOutput& out) {
+  if (!high && out.rounding == Rounding::matrix8 && !out.lefts && !out.wide && out.min >= 0)
+    return put_bytes(to + first, n, low, blocks, c, out);
+  const int64_t size = out.rounding == Rounding::none ? 4 : out.wide ? 2 : 1;
+  for (int b = 0; b < blocks; ++b)
+    put_block(to + (first + b * kQuantBlock) * size, std::min(kQuantBlock, n - b * kQuantBlock), low + 2 * b,
+              high ? high + 2 * b : nullptr, c[b], out);
 }
 
 struct Bytes {  // |x| and the weights with x's sign
@@ -132,9 +208,10 @@ struct Words {  // inputs 0 and 2, then 1 and 3, as 16-bit numbers
 };
 
 template <typename Kind, int Rows, int Blocks>
-void sums(const QuantTile& t, int64_t plane, __m256i (*acc)[2 * Blocks]) {
+void sums(const QuantTile& t, int64_t plane, __m256i (*out)[2 * Blocks]) {
   const int64_t step = t.segments * t.groups * kCell;
   int64_t steps[2 * Blocks];
+  __m256i acc[Rows][2 * Blocks];  // apart from `out`: what others have the address of is kept in memory
   for (int h = 0; h < 2 * Blocks; ++h) {
     steps[h] = h / 2 * step + h % 2 * 32;
     for (int r = 0; r < Rows; ++r) acc[r][h] = Kind::first(t.channels[h / 2], h % 2);
@@ -148,6 +225,8 @@ void sums(const QuantTile& t, int64_t plane, __m256i (*acc)[2 * Blocks]) {
       for (int r = 0; r < Rows; ++r) x[r] += kQuantGroup;
     }
   }
+  for (int r = 0; r < Rows; ++r)
+    for (int h = 0; h < 2 * Blocks; ++h) out[r][h] = acc[r][h];
 }
 
 template <typename Kind, int Rows, int Blocks>
@@ -156,9 +235,7 @@ void tile(const QuantTile& t) {
   sums<Kind, Rows, Blocks>(t, 0, low);
   if (t.high) sums<Kind, Rows, Blocks>(t, t.high, high);
   for (int r = 0; r < Rows; ++r)
-    for (int b = 0; b < Blocks; ++b)
-      put(t.results[r], b * kQuantBlock, std::min<int64_t>(kQuantBlock, t.count - b * kQuantBlock),
-          &low[r][2 * b], t.high ? &high[r][2 * b] : nullptr, t.channels[b], *t.out);
+    put(t.results[r], 0, t.count, low[r], t.high ? high[r] : nullptr, Blocks, t.channels, *t.out);
 }
 
 using TileFunction = void (*)(const QuantTile&);
@@ -215,7 +292,7 @@ void depthwise(const QuantTaps& t) {
       tap_sums(t, r, first, 0, weights, low);
       if (t.high) tap_sums(t, r, first, t.high, weights, high);
       put(t.results[r], first, std::min<int64_t>(kQuantBlock, t.count - first), low, t.high ? high : nullptr,
-          t.channels[block], *t.out);
+          1, t.channels + block, *t.out);
     }
   }
 }
