@@ -83,6 +83,13 @@ struct Padded {
     const auto width = static_cast<int64_t>(from.back().size());
     int64_t rows = 1;
     for (size_t d = 0; d + 1 < rank; ++d) rows *= static_cast<int64_t>(from[d].size());
+    // Where the elements of a row are neighbours in the input too, but for constants at its ends.
+    const std::vector<int64_t>& columns = from.back();
+    int64_t first = 0, last = 0;
+    while (first < width && columns[static_cast<size_t>(first)] < 0) ++first;
+    for (last = first; last < width; ++last)
+      if (columns[static_cast<size_t>(last)] != columns[static_cast<size_t>(first)] + last - first) break;
+    const bool plain = std::all_of(columns.begin() + last, columns.end(), [](int64_t i) { return i < 0; });
     with_size(qnn::size_of(dtype), [&](auto t) {
       using T = decltype(t);
       run.pool.for_ranges(rows, std::max<int64_t>(1, 16384 / width), [&](int64_t begin, int64_t end) {
@@ -97,9 +104,21 @@ struct Padded {
             base += i * strides[d];
           }
           T* y = run.out<T>() + r * width;
+          if (!inside) {
+            std::fill_n(y, width, static_cast<T>(constant));
+            continue;
+          }
+          if (plain && first < last) {
+            std::fill(y, y + first, static_cast<T>(constant));
+            const T* x = run.in<T>(0) + base + columns[static_cast<size_t>(first)];
+            std::copy(x, x + (last - first), y + first);
+            if (!recode.same) recode.apply(dtype, reinterpret_cast<std::byte*>(y + first), 0, last - first);
+            std::fill(y + last, y + width, static_cast<T>(constant));
+            continue;
+          }
           for (int64_t c = 0; c < width; ++c) {
-            const int64_t i = from.back()[static_cast<size_t>(c)];
-            if (!inside || i < 0) {
+            const int64_t i = columns[static_cast<size_t>(c)];
+            if (i < 0) {
               y[c] = static_cast<T>(constant);
               continue;
             }
