@@ -233,8 +233,11 @@ void norm_as(const NormRow& s, const T* x, U* y, int64_t n) {
   __int128 spread = static_cast<__int128>(squares) * n;
   if (!s.rms) spread -= static_cast<__int128>(sum) * sum;
   const double variance = static_cast<double>(spread) / (count * count) * (s.from.scale * s.from.scale);
-  const NormFactors factors{mean, s.from.scale / std::sqrt(variance + s.epsilon) / s.to.scale,
-                            1 / s.to.scale};
+  NormFactors factors{mean, s.from.scale / std::sqrt(variance + s.epsilon) / s.to.scale, 1 / s.to.scale};
+  if (s.cut > 0) {
+    factors.mean = std::floor(mean * 64) / 64;
+    factors.factor = std::floor(factors.factor * s.cut * 65536) / (65536 * s.cut);
+  }
   int64_t i = 0;
   norm_results(Reals(), s, factors, x, y, n, &i);
   norm_results(OneReal(), s, factors, x, y, n, &i);

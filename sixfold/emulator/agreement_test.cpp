@@ -233,6 +233,37 @@ TEST_F(EmulatorAgreement, of_sums_products_and_biases_is_complete) {
   expect_agreement(ops, 1);
 }
 
+TEST_F(EmulatorAgreement, of_layer_norms_with_8_bits_is_complete) {
+  OneOp op;
+  const Dims dims{1, 60, 96};
+  const TensorRef x = op.input("x", dims, 70, DataType::ufixed8, {0.0258f, -60});
+  const auto constant = [&op](const char* name, DataType dtype, ScaleOffset q, auto number) {
+    using T = decltype(number(0u));
+    qnn::TensorSpec t{
+        .name = name, .kind = TensorKind::constant, .dtype = dtype, .dims = {96}, .quantization = q};
+    std::byte* bytes = nullptr;
+    t.data.source = Tensor::allocate(qnn::storage_of(dtype), Shape{96}, &bytes);
+    for (uint32_t i = 0; i < 96; ++i) {
+      const T v = number(i);
+      std::memcpy(bytes + i * sizeof v, &v, sizeof v);
+    }
+    return op.graph.add(std::move(t));
+  };
+  const TensorRef gain = constant("g", DataType::ufixed8, {0.0049f, -99},
+                                  [](uint32_t i) { return static_cast<uint8_t>(i * 37 % 256); });
+  const TensorRef offset = constant("b", DataType::sfixed32, {1e-6f, 0}, [](uint32_t i) {
+    return static_cast<int32_t>(i * 7919 % 200000) - 100000;
+  });
+  const TensorRef y = op.graph.add({.name = "y",
+                                    .kind = TensorKind::app_read,
+                                    .dtype = DataType::ufixed8,
+                                    .dims = dims,
+                                    .quantization = ScaleOffset{0.018f, -118}});
+  op.graph.ops.push_back(
+      {"op", "LayerNorm", {x, gain, offset}, {y}, {{"epsilon", 1e-5f}, words("axes", {2})}});
+  expect_agreement({&op, 1}, 1);
+}
+
 TEST_F(EmulatorAgreement, of_products_of_activations) {
   std::vector<OneOp> ops;
   for (const bool wide : {false, true}) {

@@ -57,6 +57,7 @@ struct Normalize {
   int64_t groups = 1;
   Codec x, y;
   bool by_rows = false;  // fixed point whose groups lie together
+  double cut = 0;        // NormRow::cut
 
   void run_rows(const Run& run, std::span<const double> w, std::span<const double> b) const {
     const auto n = static_cast<int64_t>(offsets.size());
@@ -69,7 +70,8 @@ struct Normalize {
                            .epsilon = epsilon,
                            .rms = kind == Norm::rms,
                            .gain = w.empty() ? nullptr : w.data(),
-                           .bias = b.empty() ? nullptr : b.data()};
+                           .bias = b.empty() ? nullptr : b.data(),
+                           .cut = cut};
     run.pool.for_ranges(static_cast<int64_t>(starts.size()), std::max<int64_t>(1, 8192 / n),
                         [&](int64_t begin, int64_t end) {
                           for (int64_t g = begin; g < end; ++g) {
@@ -272,6 +274,10 @@ Result<Step> prepare_axes_norm(const OpView& op, Prepare& prepare) {
   };
   step.by_rows =
       step.kind != Norm::l2 && is_narrow_fixed(x.dtype) && is_narrow_fixed(op.out().dtype) && together();
+  const TensorDef& gain = op.in(1);
+  if (step.kind == Norm::layer && qnn::size_of(x.dtype) == 1 && gain.is_present() && gain.is_constant() &&
+      is_narrow_fixed(gain.dtype) && !gain.is_per_channel())
+    step.cut = static_cast<double>(gain.encoding().scale);
   return prepare.step(std::move(step));
 }
 
