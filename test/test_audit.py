@@ -40,7 +40,8 @@ def audit(*args):
 
 
 def on_the_cpu(report):
-    return {(n["node"], n["reason"].split(";")[0].rstrip(")")) for n in report["cpu_nodes"]}
+    # The library finds out when it prepares a graph that a tile does not fit, and words it by its own ops.
+    return {(n["node"], "TCM" if "TCM" in n["reason"] else n["reason"].split(";")[0].rstrip(")")) for n in report["cpu_nodes"]}
 
 
 def planted(report, expected):

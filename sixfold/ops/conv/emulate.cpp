@@ -59,10 +59,25 @@ Result<Step> prepare_fixed(const OpView& op, const ConvShape& s, Prepare& prepar
   return prepare.step(std::move(state), macs);
 }
 
+// The matrix unit works on 32 points by 32 output channels with all of their inputs, and these must be in the
+// device's own memory at once; strides become channels before. The library says so when it prepares the
+// graph (SM8650, halves: nothing was found that does not fit in 8 bits).
+Status check_memory(const OpView& op, const ConvShape& s, const DeviceModel& device) {
+  const cpu::QuantWindow& w = s.window;
+  if (!op.in(0).is_float() || s.transposed || w.groups > 1 || device.vtcm_mb == 0) return {};
+  constexpr int64_t kTile = 32 * sizeof(Half), kOther = 4096;
+  const int64_t inputs = w.inputs() * w.stride_y * w.stride_x;
+  const int64_t taps = ((w.height + w.stride_y - 1) / w.stride_y) * ((w.width + w.stride_x - 1) / w.stride_x);
+  const int64_t bytes = inputs * kTile * (taps + 1) + kOther, most = int64_t{device.vtcm_mb} << 20;
+  if (bytes <= most) return {};
+  return unsupported("a tile of it needs ", bytes, " bytes of VTCM, and the device has ", most);
+}
+
 }  // namespace
 
-Status check_conv2d(const OpView& op, const DeviceModel&) {
-  SF_TRY(read_conv(op));
+Status check_conv2d(const OpView& op, const DeviceModel& device) {
+  SF_ASSIGN(const ConvShape s, read_conv(op));
+  SF_TRY(check_memory(op, s, device));
   if (op.in(0).is_float() != op.out().is_float()) return unsupported("in[0] and out[0] are of two kinds");
   if (op.in(0).is_float() && !op.in(1).is_float() && (op.in(1).dims[0] != 1 || op.in(1).dims[1] != 1))
     return unsupported("in[1].shape[0] and in[1].shape[1] must be [1,1] respectively");
