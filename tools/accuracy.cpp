@@ -75,6 +75,8 @@ nlohmann::ordered_json describe_accuracy(const Graph& graph, const Improved& imp
                       {"source", origin.source},
                       {"module", origin.module_path}});
   }
+  Json phases = Json::object();
+  for (const auto& [name, cpu_s] : improved.phases) phases[name] = cpu_s;
   Json out = {{"observer", to_text(improved.observer)},
               {"tried", tried},
               {"steps", steps},
@@ -83,7 +85,8 @@ nlohmann::ordered_json describe_accuracy(const Graph& graph, const Improved& imp
               {"rounded_layers", improved.rounding.layers},
               {"corrected_biases", improved.biases},
               {"calibrate_s", improved.calibrate_seconds},
-              {"seconds", improved.seconds}};
+              {"seconds", improved.seconds},
+              {"phases_cpu_s", phases}};
   if (improved.accuracy.samples == 0) return out;
   out["samples"] = improved.accuracy.samples;
   out["sqnr_db"] = rounded_db(improved.accuracy.sqnr_db);

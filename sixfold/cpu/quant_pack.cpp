@@ -47,10 +47,12 @@ void pack_quant(const QuantWindow& w, const QuantWeight& weight, std::byte* pack
   auto* bytes = reinterpret_cast<int8_t*>(packed);
   QuantChannels* channels = quant_channels(w, packed);
   const int64_t inputs = w.inputs();
-  for (int64_t o = 0; o < w.out_channels; ++o) {
-    const QuantPlace place = quant_place(w, o);
+  // A block of outputs at a time: weights lie with neighbouring outputs side by side.
+  for (int64_t first = 0, last = 0; first < w.out_channels; first = last) {
+    const QuantPlace place = quant_place(w, first);
+    while (last < w.out_channels && quant_place(w, last).block == place.block) ++last;
     int8_t* block = bytes + place.block * l.block_bytes;
-    int32_t sum = 0;
+    QuantChannels& here = channels[place.block];
     for (int64_t t = 0; t < w.taps(); ++t) {
       for (int64_t c = 0; c < inputs; ++c) {
         // Position among the groups of four.
@@ -58,14 +60,16 @@ void pack_quant(const QuantWindow& w, const QuantWeight& weight, std::byte* pack
         const int64_t at = l.depthwise ? t
                            : l.joined  ? row * l.groups * kQuantGroup + column * inputs + c
                                        : t * l.groups * kQuantGroup + c;
-        const int32_t value = weight(t, c, o);
-        block[(at / kQuantGroup * kQuantBlock + place.i) * kQuantGroup + at % kQuantGroup] =
-            static_cast<int8_t>(value);
-        sum += value;
-        if (value == -128) channels[place.block].flags[kHasLowest] = 1;
+        int8_t* cell = block + at / kQuantGroup * kQuantBlock * kQuantGroup + at % kQuantGroup;
+        for (int64_t o = first; o < last; ++o) {
+          const int32_t value = weight(t, c, o);
+          const int64_t lane = place.i + o - first;
+          cell[lane * kQuantGroup] = static_cast<int8_t>(value);
+          here.sum[lane] += value;
+          if (value == -128) here.flags[kHasLowest] = 1;
+        }
       }
     }
-    channels[place.block].sum[place.i] = sum;
   }
 }
 

@@ -184,12 +184,25 @@ template <typename To>
 void round_rows(const StaticData& data, const GridIndex& index, const Shape& out_shape, To* to) {
   const Tensor& source = data.source;
   const Shape out_strides = contiguous_strides(out_shape);
-  Shape place(source.shape.size(), 1);  // by the source's axes
-  for (size_t i = 0; i < place.size(); ++i)
-    place[data.order.empty() ? i : static_cast<size_t>(data.order[i])] = out_strides[i];
-  const int64_t count = source.count(), width = source.shape.empty() ? 1 : source.shape.back();
+  // By the source's axes; those that lie one inside the other in the result too are one, so that rows are
+  // long.
+  Shape shape, place;
+  for (size_t i = 0; i < source.shape.size(); ++i) {
+    if (source.shape[i] == 1) continue;
+    size_t to = i;
+    for (size_t k = 0; k < data.order.size(); ++k)
+      if (static_cast<size_t>(data.order[k]) == i) to = k;
+    if (!place.empty() && place.back() == out_strides[to] * source.shape[i]) {
+      shape.back() *= source.shape[i];
+      place.back() = out_strides[to];
+    } else {
+      shape.push_back(source.shape[i]);
+      place.push_back(out_strides[to]);
+    }
+  }
+  const int64_t count = source.count(), width = shape.empty() ? 1 : shape.back();
   const int64_t run = std::min(index.run(data.grid, count), width), step = place.empty() ? 1 : place.back();
-  Shape at(source.shape.size(), 0);
+  Shape at(shape.size(), 0);
   for (int64_t row = 0; row < count; row += width) {
     int64_t base = 0;
     for (size_t a = 0; a + 1 < at.size(); ++a) base += at[a] * place[a];
@@ -201,7 +214,7 @@ void round_rows(const StaticData& data, const GridIndex& index, const Shape& out
       round_run(source.data + (row + i) * static_cast<int64_t>(sizeof(float)), std::min(run, width - i),
                 data.grid.scales[c], zero, data.grid, to + base + i * step, step);
     }
-    for (size_t a = at.size() - 1; at.size() > 1 && a-- > 0 && ++at[a] == source.shape[a];) at[a] = 0;
+    for (size_t a = at.size() - 1; at.size() > 1 && a-- > 0 && ++at[a] == shape[a];) at[a] = 0;
   }
 }
 

@@ -114,19 +114,24 @@ class Calibrator {
       if (v.kind == ValueKind::constant) bytes += v.constant.size_bytes();
     const size_t fit = std::max<size_t>((size_t{1} << 30) / bytes, 1);
     const size_t width = std::min({threads, fit, samples_.count()});
-    for (size_t i = 0; i < width; ++i) {
-      Worker w;
+    workers_.resize(width);
+    cpu::Pool(width).for_each(width, [&](size_t i) {
+      Worker& w = workers_[i];
       w.pool = std::make_unique<cpu::Pool>(std::max<size_t>(threads / width, 1));
-      SF_ASSIGN(w.model, Watched::create(graph_, *w.pool));
-      w.sample.resize(graph_.value_count());
-      w.all.resize(graph_.value_count());
-      w.histograms.resize(graph_.value_count());
-      w.channels.resize(graph_.value_count());
-      workers_.push_back(std::move(w));
-    }
-    for (Worker& w : workers_)
-      w.model->set_watch(
-          [this, &w](ValueId v, const cpu::TensorDesc& desc, void* data) { return look(w, v, desc, data); });
+      w.status = make_worker(w);
+    });
+    for (Worker& w : workers_) SF_TRY(std::move(w.status));
+    return {};
+  }
+
+  Status make_worker(Worker& w) {
+    SF_ASSIGN(w.model, Watched::create(graph_, *w.pool));
+    w.sample.resize(graph_.value_count());
+    w.all.resize(graph_.value_count());
+    w.histograms.resize(graph_.value_count());
+    w.channels.resize(graph_.value_count());
+    w.model->set_watch(
+        [this, &w](ValueId v, const cpu::TensorDesc& desc, void* data) { return look(w, v, desc, data); });
     return {};
   }
 

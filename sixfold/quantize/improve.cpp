@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
+#include <ctime>
 
 #include "sixfold/engine/session.h"
-#include "sixfold/quantize/round.h"
+#include "sixfold/quantize/recycled.h"
 
 namespace sixfold {
 namespace {
@@ -18,12 +18,29 @@ constexpr size_t kLeastBiasSamples = 4, kMostBiasSamples = 8;
 constexpr size_t kFewSamples = 8;
 constexpr double kLeastGain = 1.0;  // in decibels, that 16 bits must bring
 constexpr double kMostlyNoise = 8.0,
-                 kRescued = 6.0;  // decibels, and those that 16 bits everywhere must bring
+                 kRescued = 6.0;        // decibels, and those that 16 bits everywhere must bring
+constexpr double kWorthRounding = 0.5;  // decibels that weights as they are must bring
+constexpr double kLargeWork = 2e9;      // multiplications of a model that takes long
 constexpr size_t kFittedSamples = 16, kFittedRows = 512;  // that weights are rounded by
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+// CPU seconds since the last phase ended, under the name of this one.
+class Phases {
+ public:
+  explicit Phases(std::vector<std::pair<const char*, double>>& out) : out_(out) {}
+  void end(const char* name) {
+    const std::clock_t now = std::clock();
+    out_.emplace_back(name, static_cast<double>(now - last_) / CLOCKS_PER_SEC);
+    last_ = now;
+  }
+
+ private:
+  std::vector<std::pair<const char*, double>>& out_;
+  std::clock_t last_ = std::clock();
+};
 
 // Multiplications of one run, by what has weights.
 double work_of(const Graph& graph) {
@@ -44,88 +61,16 @@ size_t samples_for(double budget, double work, size_t least, size_t most) {
       std::clamp(budget / work, static_cast<double>(least), static_cast<double>(most)));
 }
 
-Tensor copy_of(const Tensor& t) {
-  std::byte* bytes = nullptr;
-  Tensor out = Tensor::allocate(t.dtype, t.shape, &bytes);
-  std::memcpy(bytes, t.data, t.size_bytes());
-  return out;
-}
-
 }  // namespace
 
 size_t held_back(size_t samples) { return samples < 16 ? 0 : std::min<size_t>(samples / 8, 8); }
-
-// A model for each thread, and its share of the samples one after the other: threads inside a run would wait
-// for each other at every node.
-template <typename Make, typename Run>
-Status Meter::for_samples(const Make& make, const Run& run) const {
-  cpu::Pool pool(threads_);
-  const size_t width = std::min(pool.threads(), samples_.size());
-  std::vector<Status> statuses(width);
-  pool.for_each(width, [&](size_t k) {
-    statuses[k] = [&]() -> Status {
-      cpu::Pool one(1);
-      SF_ASSIGN(const auto model, make(one));
-      for (size_t i = k; i < samples_.size(); i += width) SF_TRY(run(*model, i));
-      return {};
-    }();
-  });
-  for (Status& s : statuses)
-    if (!s.ok()) return s.take_error();
-  return {};
-}
-
-Result<std::unique_ptr<Meter>> Meter::create(const Graph& real, const Samples& all, size_t count,
-                                             size_t threads) {
-  auto out = std::make_unique<Meter>();
-  const auto samples = spread_samples(all, count);
-  out->threads_ = threads;
-  for (const Leaf& leaf : real.outputs)
-    if (leaf.value.valid()) out->judged_.push_back(is_float(real.dtype(leaf.value)));
-  out->samples_.resize(samples->count());
-  SF_TRY(out->for_samples([&](cpu::Pool& one) { return Watched::create(real, one); },
-                          [&](Watched& model, size_t i) -> Status {
-                            SF_ASSIGN(const std::vector<Tensor> fed, samples->read(i));
-                            SF_ASSIGN(const Feed feed, match_inputs(real, fed));
-                            SF_TRY(model.run(feed.tensors));
-                            Sample& sample = out->samples_[i];
-                            sample.inputs = feed.tensors;
-                            for (size_t k = 0; k < model.output_count(); ++k)
-                              sample.outputs.push_back(copy_of(model.output(k)));
-                            return {};
-                          }));
-  return out;
-}
-
-Result<double> Meter::operator()(const Graph& quantized) const {
-  const Graph rounded = with_rounded_constants(quantized);
-  std::vector<std::vector<LayerError>> errors(samples_.size());
-  SF_TRY(for_samples(
-      [&](cpu::Pool& one) { return Simulation::create(rounded, one, /*inside=*/false, /*rounded=*/true); },
-      [&](Simulation& model, size_t i) -> Status {
-        SF_TRY(model.run(samples_[i].inputs));
-        errors[i].resize(judged_.size());
-        for (size_t k = 0; k < judged_.size(); ++k) {
-          if (judged_[k]) errors[i][k].add(samples_[i].outputs[k], model.output(k));
-        }
-        return {};
-      }));
-  double worst = 200;
-  for (size_t k = 0; k < judged_.size(); ++k) {
-    LayerError sum;
-    for (const std::vector<LayerError>& e : errors) {
-      sum.power += e[k].power;
-      sum.error += e[k].error;
-    }
-    if (judged_[k]) worst = std::min(worst, sum.sqnr_db());
-  }
-  return worst;
-}
 
 Result<Improved> quantize_well(const Graph& real, const Samples& samples, const MakeQuantized& make,
                                const ImproveOptions& options) {
   Improved out;
   const double begin = now_s();
+  Phases phases(out.phases);
+  const KeepMemory keep;
   const size_t count = samples.count(), held = options.tell_accuracy ? held_back(count) : 0;
   out.held_back = held;
   out.calibrated = count - held;
@@ -150,6 +95,7 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   }
   SF_ASSIGN(const Observations seen, calibrate(real, *calibration, calibrating));
   out.calibrate_seconds = now_s() - begin;
+  phases.end("calibration");
   const double work = work_of(real);
   std::vector<Observer> observers = options.observers;
   if (few) observers = {Observer::min_max};
@@ -183,6 +129,7 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
       SF_ASSIGN(best, (*meter)(out.graph));
     }
   }
+  phases.end("choosing ranges");
   if (options.widen) {
     // Once outliers have room, nothing need be cut off.
     for (const Observer observer : {out.observer, Observer::min_max}) {
@@ -213,6 +160,7 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
       out.graph = std::move(*wide);
     }
   }
+  phases.end("16 bits");
   // What is meant to better the numbers stays only where it does.
   const auto keep_if_better = [&](Graph before, const char* what) -> Result<bool> {
     SF_ASSIGN(const double decibels, (*meter)(out.graph));
@@ -224,7 +172,15 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
     out.graph = std::move(before);
     return false;
   };
-  if (fits_weights) {
+  // Where weights as they are would gain nothing, better rounding gains nothing either.
+  bool weights_matter = true;
+  if (improves && options.automatic && !few) {
+    SF_ASSIGN(const double most, (*meter)(out.graph, /*real_weights=*/true));
+    weights_matter = most >= best + kWorthRounding;
+    out.steps.push_back({"weights not rounded", best, most, false});
+    phases.end("what rounding costs");
+  }
+  if (fits_weights && weights_matter) {
     if (options.progress) options.progress("rounding weights", 0, 1);
     Graph before = out.graph;
     SF_ASSIGN(out.rounding, improve_weights(out.graph, *rows,
@@ -236,8 +192,9 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
     rows.reset();
     SF_ASSIGN(const bool kept, keep_if_better(std::move(before), "rounding"));
     if (!kept) out.rounding = {};
+    phases.end("rounding");
   }
-  if (options.correct_biases) {
+  if (options.correct_biases && (weights_matter || work < kLargeWork)) {
     if (options.progress) options.progress("correcting biases", 0, 1);
     const Graph before = out.graph;
     SF_ASSIGN(
@@ -253,11 +210,15 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
       SF_ASSIGN(const bool better, keep_if_better(std::move(kept), what));
       if (better) out.biases = count;
     }
+    phases.end("bias correction");
   }
   if (options.tell_accuracy) {
     if (options.progress) options.progress("judging", 0, 1);
-    const auto judged = held ? some_samples(samples, count - held, held) : some_samples(samples, 0, 8);
+    const size_t judges = work < kLargeWork ? 8 : 2;
+    const auto judged =
+        held ? some_samples(samples, count - held, std::min(held, judges)) : some_samples(samples, 0, judges);
     SF_ASSIGN(out.accuracy, measure(real, out.graph, *judged, options.threads));
+    phases.end("judging");
   }
   out.seconds = now_s() - begin;
   return out;

@@ -5,6 +5,7 @@
 
 #include "sixfold/quantize/bias.h"
 #include "sixfold/quantize/calibrate.h"
+#include "sixfold/quantize/meter.h"
 #include "sixfold/quantize/rounding.h"
 #include "sixfold/quantize/simulate.h"
 
@@ -47,29 +48,12 @@ struct Improved {
   size_t calibrated = 0, held_back = 0;  // samples; none held back: those of calibration judge
   Accuracy accuracy;
   double seconds = 0, calibrate_seconds = 0;
+  std::vector<std::pair<const char*, double>> phases;  // CPU seconds of this process, all threads
 };
 
 // make: a copy of the graph with encodings, by what was seen and how ranges are to be chosen.
 using MakeQuantized = std::function<Result<Graph>(const Observations& seen, Observer observer)>;
 Result<Improved> quantize_well(const Graph& real, const Samples& samples, const MakeQuantized& make,
                                const ImproveOptions& options);
-
-// Decibels of a quantized graph's worst output over some samples, whose float outputs are computed once.
-class Meter {
- public:
-  static Result<std::unique_ptr<Meter>> create(const Graph& real, const Samples& samples, size_t count,
-                                               size_t threads);
-  Result<double> operator()(const Graph& quantized) const;
-
- private:
-  struct Sample {
-    std::vector<Tensor> inputs, outputs;
-  };
-  template <typename Make, typename Run>
-  Status for_samples(const Make& make, const Run& run) const;
-  std::vector<Sample> samples_;
-  std::vector<bool> judged_;  // by output: floats
-  size_t threads_ = 1;
-};
 
 }  // namespace sixfold

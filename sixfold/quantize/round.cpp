@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sixfold/quantize/recycled.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "sixfold/quantize/round.cpp"
 #include "hwy/foreach_target.h"
@@ -91,7 +93,8 @@ ScaleIndex::ScaleIndex(const Shape& shape, const Encoding& encoding) {
 Tensor rounded(const Tensor& data, const Encoding& encoding) {
   const Tensor from = to_contiguous(data);
   std::byte* bytes = nullptr;
-  Tensor out = Tensor::allocate(DType::f32, from.shape, &bytes);
+  auto made = Tensor::allocate(recycled_memory(), DType::f32, from.shape, &bytes);
+  Tensor out = made.ok() ? std::move(made).value() : Tensor::allocate(DType::f32, from.shape, &bytes);
   auto* to = reinterpret_cast<float*>(bytes);
   const ScaleIndex index(from.shape, encoding);
   const float* x = from.values<float>().data();
@@ -101,11 +104,14 @@ Tensor rounded(const Tensor& data, const Encoding& encoding) {
   return out;
 }
 
-Graph with_rounded_constants(const Graph& graph) {
+Graph with_rounded_constants(const Graph& graph, const RoundedConstants& which) {
   Graph out = graph;
+  std::vector<bool> left(graph.value_count(), false);
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (node.op != Op::convolution && node.op != Op::linear) continue;
+    if (!which.weights) left[node.input(1).index] = true;
+    if (!which.biases) continue;
     const ValueId b = node.input(2);
     if (!b.valid() || graph.value(b).kind != ValueKind::constant || graph.value(b).encoding ||
         graph.value(b).users.size() != 1 || graph.dtype(b) != DType::f32)
@@ -127,7 +133,8 @@ Graph with_rounded_constants(const Graph& graph) {
     out.value(b).constant = std::move(to);
   }
   for (const Value& v : graph.values())
-    if (v.kind == ValueKind::constant && v.encoding && v.type.dtype == DType::f32 && !v.users.empty())
+    if (v.kind == ValueKind::constant && v.encoding && v.type.dtype == DType::f32 && !v.users.empty() &&
+        !left[v.id.index])
       out.value(v.id).constant = rounded(v.constant, *v.encoding);
   return out;
 }

@@ -40,6 +40,10 @@ class ScaleIndex {
 
 // A copy whose constants are rounded to their encodings, biases of products to 32-bit integers on the grid of
 // operand times weight.
-Graph with_rounded_constants(const Graph& graph);
+struct RoundedConstants {
+  bool weights = true;  // of convolutions and linear layers
+  bool biases = true;
+};
+Graph with_rounded_constants(const Graph& graph, const RoundedConstants& which = {});
 
 }  // namespace sixfold

@@ -56,17 +56,7 @@ Result<std::unique_ptr<Simulation>> Simulation::create(const Graph& quantized, c
                                                        bool rounded) {
   auto out = std::make_unique<Simulation>();
   const Graph graph = rounded ? quantized : with_rounded_constants(quantized);
-  const auto encoding_of = [&](ValueId v) -> std::optional<Encoding> {
-    const Value& value = graph.value(v);
-    if (!value.encoding || value.type.dtype != DType::f32 || value.encoding->axis >= 0) return std::nullopt;
-    return value.encoding;
-  };
-  for (const Leaf& leaf : graph.inputs)
-    if (leaf.value.valid()) out->inputs_.push_back(encoding_of(leaf.value));
-  out->values_.resize(graph.value_count());
-  for (const Value& v : graph.values())
-    if (v.kind == ValueKind::node && !is_inside_product(graph, v.id))
-      out->values_[v.id.index] = encoding_of(v.id);
+  out->take_grids(graph);
   SF_ASSIGN(out->model_, Watched::create(graph, pool, inside));
   out->model_->set_watch(
       [self = out.get(), &pool](ValueId v, const cpu::TensorDesc& desc, void* data) -> Status {
@@ -76,6 +66,20 @@ Result<std::unique_ptr<Simulation>> Simulation::create(const Graph& quantized, c
         return self->watch_ ? self->watch_(v, desc, data) : ok_status();
       });
   return out;
+}
+
+void Simulation::take_grids(const Graph& graph) {
+  const auto encoding_of = [&](ValueId v) -> std::optional<Encoding> {
+    const Value& value = graph.value(v);
+    if (!value.encoding || value.type.dtype != DType::f32 || value.encoding->axis >= 0) return std::nullopt;
+    return value.encoding;
+  };
+  inputs_.clear();
+  for (const Leaf& leaf : graph.inputs)
+    if (leaf.value.valid()) inputs_.push_back(encoding_of(leaf.value));
+  values_.assign(graph.value_count(), std::nullopt);
+  for (const Value& v : graph.values())
+    if (v.kind == ValueKind::node && !is_inside_product(graph, v.id)) values_[v.id.index] = encoding_of(v.id);
 }
 
 Status Simulation::run(std::span<const Tensor> inputs) {

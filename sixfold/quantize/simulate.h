@@ -15,6 +15,8 @@ class Simulation {
   // may be made of one with_rounded_constants.
   static Result<std::unique_ptr<Simulation>> create(const Graph& quantized, cpu::Pool& pool,
                                                     bool inside = false, bool rounded = false);
+  // The grids of another graph that differs in nothing else.
+  void take_grids(const Graph& quantized);
   // The watch sees values after they were rounded, `before` sees them before that.
   void set_watch(Watched::Watch watch) { watch_ = std::move(watch); }
   void set_before(Watched::Watch before) { before_ = std::move(before); }
@@ -24,7 +26,7 @@ class Simulation {
 
  private:
   std::vector<std::optional<Encoding>> inputs_, values_;  // by input, by value
-  std::vector<Tensor> fed_;  // of the last run: an output may be a view of one
+  std::vector<Tensor> fed_;                               // of the last run: an output may be a view of one
   std::unique_ptr<Watched> model_;
   Watched::Watch watch_, before_;
 };

@@ -239,6 +239,55 @@ TEST(Equalize, computes_the_same_with_channels_of_like_ranges) {
   EXPECT_GT(same->sqnr_db, 110);
 }
 
+TEST(Meter, runs_graphs_that_differ_in_grids_by_the_same_models) {
+  const Graph real = graph_of(kNet);
+  const auto samples = waves(5);
+  const ValueId out = real.outputs[0].value;
+  Graph fine = coarse(real), rough = coarse(real), biased = coarse(real);
+  fine.value(out).encoding = grid(0.05f, 128);
+  rough.value(out).encoding = grid(0.5f, 128);
+  biased.value(out).encoding = grid(0.5f, 128);
+  const BiasCorrection shift{.node = real.first(), .shift = {0.5, 0.5, 0.5}};
+  ASSERT_EQ(correct_biases(biased, {&shift, 1}), 1u);
+  const auto fresh = [&](const Graph& graph, bool real_weights) {
+    return Meter::create(real, *samples, 4, 1).value()->operator()(graph, real_weights).value();
+  };
+  const auto meter = std::move(Meter::create(real, *samples, 4, 2)).value();
+  std::vector<double> told;
+  for (const Graph* graph : {&fine, &rough, &biased, &fine})
+    for (const bool real_weights : {false, false, true}) {
+      told.push_back((*meter)(*graph, real_weights).value());
+      EXPECT_EQ(told.back(), fresh(*graph, real_weights));
+    }
+  EXPECT_GT(told[2], told[0]);  // what rounding weights costs
+  EXPECT_NE(told[3], told[0]);
+  EXPECT_NE(told[6], told[3]);
+  EXPECT_EQ(told[9], told[0]);
+}
+
+TEST(Improve, leaves_weights_alone_that_cost_nothing) {
+  const Graph real = graph_of(kNet);
+  const auto samples = waves(16);
+  for (const bool rough : {false, true}) {
+    const auto make = [&](const Observations&, Observer) -> Result<Graph> {
+      Graph q = coarse(real);
+      for (const NodeId id : q.order())  // else steps so fine that nothing is seen of them
+        if (Value* w = q.node(id).op == Op::convolution ? &q.value(q.node(id).input(1)) : nullptr;
+            w && !rough)
+          w->encoding = Encoding{DType::i8, -127, 127, -1, 0, {0.008f}, {0}};
+      q.value(real.outputs[0].value).encoding = grid(0.2f, 128);
+      return q;
+    };
+    const ImproveOptions options{
+        .observers = {Observer::mse}, .automatic = true, .choose_rounding = true, .threads = 1};
+    auto got = quantize_well(real, *samples, make, options);
+    ASSERT_TRUE(got.ok()) << got.error().message();
+    bool tried = false;
+    for (const Improved::Step& step : got->steps) tried |= std::string_view(step.what) == "rounding";
+    EXPECT_EQ(tried, rough);
+  }
+}
+
 TEST(Improve, takes_the_observer_that_gives_most_and_holds_samples_back) {
   const Graph real = graph_of(kNet);
   const auto samples = waves(16);

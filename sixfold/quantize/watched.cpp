@@ -1,5 +1,6 @@
 #include "sixfold/quantize/watched.h"
 
+#include "sixfold/quantize/recycled.h"
 #include "sixfold/rewrite/pipeline.h"
 
 namespace sixfold {
@@ -37,8 +38,8 @@ Result<std::unique_ptr<Watched>> Watched::create(const Graph& graph, cpu::Pool& 
   std::vector<ValueId> value_of_slot;
   SF_ASSIGN(FlatProgram program, to_program(g, &value_of_slot));
   for (const ValueId v : value_of_slot) out->value_of_.push_back(was[v.index]);
-  SF_ASSIGN(Plan plan, make_plan(std::move(program)));
-  SF_ASSIGN(out->executor_, Executor::create(std::move(plan), pool));
+  SF_ASSIGN(Plan plan, make_plan(std::move(program), {.allocator = &recycled_memory()}));
+  SF_ASSIGN(out->executor_, Executor::create(std::move(plan), pool, recycled_memory()));
   return out;
 }
 

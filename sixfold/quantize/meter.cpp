@@ -1,0 +1,123 @@
+#include "sixfold/quantize/meter.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sixfold/engine/session.h"
+#include "sixfold/quantize/round.h"
+
+namespace sixfold {
+namespace {
+
+Tensor copy_of(const Tensor& t) {
+  std::byte* bytes = nullptr;
+  Tensor out = Tensor::allocate(t.dtype, t.shape, &bytes);
+  std::memcpy(bytes, t.data, t.size_bytes());
+  return out;
+}
+
+// Whether only grids of values that are computed differ: two copies of one graph with encodings.
+bool same_but_for_grids(const Graph& a, const Graph& b) {
+  if (a.value_count() != b.value_count() || a.node_count() != b.node_count()) return false;
+  const std::vector<NodeId> order = a.order();
+  if (order != b.order()) return false;
+  for (const NodeId id : order) {
+    const Node &x = a.node(id), &y = b.node(id);
+    if (x.op != y.op || x.inputs != y.inputs || x.outputs != y.outputs) return false;
+  }
+  for (const Value& v : a.values()) {
+    if (v.kind != ValueKind::constant || v.users.empty()) continue;
+    const Value& w = b.value(v.id);
+    if (w.kind != v.kind || v.constant.data != w.constant.data || v.encoding != w.encoding) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// A model for each thread, and its share of the samples one after the other: threads inside a run would wait
+// for each other at every node.
+template <typename Run>
+Status Meter::for_samples(const Run& run) {
+  pool_.for_each(lanes_.size(), [&](size_t k) {
+    lanes_[k].status = [&]() -> Status {
+      for (size_t i = k; i < samples_.size(); i += lanes_.size()) SF_TRY(run(lanes_[k], i));
+      return {};
+    }();
+  });
+  for (Lane& lane : lanes_)
+    if (!lane.status.ok()) return lane.status.take_error();
+  return {};
+}
+
+Result<std::unique_ptr<Meter>> Meter::create(const Graph& real, const Samples& all, size_t count,
+                                             size_t threads) {
+  auto out = std::make_unique<Meter>(threads);
+  const auto samples = spread_samples(all, count);
+  for (const Leaf& leaf : real.outputs)
+    if (leaf.value.valid()) out->judged_.push_back(is_float(real.dtype(leaf.value)));
+  out->samples_.resize(samples->count());
+  out->lanes_ = std::vector<Lane>(std::min(out->pool_.threads(), samples->count()));
+  std::vector<std::unique_ptr<Watched>> models(out->lanes_.size());
+  SF_TRY(out->for_samples([&](Lane& lane, size_t i) -> Status {
+    auto& model = models[static_cast<size_t>(&lane - out->lanes_.data())];
+    if (!model) {
+      SF_ASSIGN(model, Watched::create(real, lane.pool));
+    }
+    SF_ASSIGN(const std::vector<Tensor> fed, samples->read(i));
+    SF_ASSIGN(const Feed feed, match_inputs(real, fed));
+    SF_TRY(model->run(feed.tensors));
+    Sample& sample = out->samples_[i];
+    sample.inputs = feed.tensors;
+    for (size_t k = 0; k < model->output_count(); ++k) sample.outputs.push_back(copy_of(model->output(k)));
+    return {};
+  }));
+  return out;
+}
+
+Status Meter::prepare(const Graph& quantized, bool real_weights) {
+  if (lanes_[0].model && made_real_ == real_weights && same_but_for_grids(made_of_, quantized)) {
+    for (Lane& lane : lanes_) lane.model->take_grids(quantized);
+    return {};
+  }
+  for (Lane& lane : lanes_) lane.model.reset();  // their memory serves the next ones
+  made_of_ = quantized;
+  made_real_ = real_weights;
+  // Biases are rounded to so fine a grid that nothing is seen of it.
+  const Graph rounded = with_rounded_constants(quantized, {.weights = !real_weights, .biases = false});
+  pool_.for_each(lanes_.size(), [&](size_t k) {
+    lanes_[k].status = [&]() -> Status {
+      SF_ASSIGN(lanes_[k].model,
+                Simulation::create(rounded, lanes_[k].pool, /*inside=*/false, /*rounded=*/true));
+      return {};
+    }();
+  });
+  for (Lane& lane : lanes_)
+    if (!lane.status.ok()) return lane.status.take_error();
+  return {};
+}
+
+Result<double> Meter::operator()(const Graph& quantized, bool real_weights) {
+  SF_TRY(prepare(quantized, real_weights));
+  std::vector<std::vector<LayerError>> errors(samples_.size());
+  SF_TRY(for_samples([&](Lane& lane, size_t i) -> Status {
+    SF_TRY(lane.model->run(samples_[i].inputs));
+    errors[i].resize(judged_.size());
+    for (size_t k = 0; k < judged_.size(); ++k) {
+      if (judged_[k]) errors[i][k].add(samples_[i].outputs[k], lane.model->output(k));
+    }
+    return {};
+  }));
+  double worst = 200;
+  for (size_t k = 0; k < judged_.size(); ++k) {
+    LayerError sum;
+    for (const std::vector<LayerError>& e : errors) {
+      sum.power += e[k].power;
+      sum.error += e[k].error;
+    }
+    if (judged_[k]) worst = std::min(worst, sum.sqnr_db());
+  }
+  return worst;
+}
+
+}  // namespace sixfold

@@ -1,0 +1,43 @@
+// Tells which of several quantized graphs of one model is best: a few samples, whose float outputs are
+// computed once.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "sixfold/quantize/samples.h"
+#include "sixfold/quantize/simulate.h"
+
+namespace sixfold {
+
+class Meter {
+ public:
+  explicit Meter(size_t threads) : pool_(threads) {}
+  static Result<std::unique_ptr<Meter>> create(const Graph& real, const Samples& samples, size_t count,
+                                               size_t threads);
+  // Decibels of the worst output. Graphs that differ only in the grids of values are run by the models of the
+  // one before. real_weights: weights of products are not rounded, so it tells what rounding costs.
+  Result<double> operator()(const Graph& quantized, bool real_weights = false);
+
+ private:
+  struct Sample {
+    std::vector<Tensor> inputs, outputs;
+  };
+  struct Lane {
+    cpu::Pool pool{1};
+    std::unique_ptr<Simulation> model;
+    Status status;
+  };
+  template <typename Run>
+  Status for_samples(const Run& run);
+  Status prepare(const Graph& quantized, bool real_weights);
+
+  std::vector<Sample> samples_;
+  std::vector<bool> judged_;  // by output: floats
+  cpu::Pool pool_;
+  std::vector<Lane> lanes_;
+  Graph made_of_;  // what the lanes' models are
+  bool made_real_ = false;
+};
+
+}  // namespace sixfold
