@@ -64,6 +64,17 @@ TEST(Reference, a_gain_of_one_is_on_a_grid_that_fits_it) {
   }
 }
 
+TEST(Reference, what_an_rms_norm_cuts_off_is_given_back) {
+  const auto spec = spec_of(
+      "input %x: f32[2, 4] encoding(u8, 0, 255, -1, [0.01], [128])\n"
+      "%y = rms_norm(%x, axes=1, eps=1e-5) : f32[2, 4] encoding(u8, 0, 255, -1, [0.02], [128])\noutput %y");
+  const qnn::OpSpec* op = op_of(spec, "RmsNorm");
+  ASSERT_TRUE(op);
+  const auto& offset = spec.tensor(op->in[2]);
+  const auto q = values_of<int32_t>(*qnn::materialize(offset.data));
+  for (const int32_t v : q) EXPECT_NEAR(v * offset.data.grid.scales[0], 0.01, 1e-6) << qnn::print(spec);
+}
+
 TEST(Reference, constants_end_where_their_grid_ends) {
   const auto spec = spec_of(
       "input %x: f32[4] encoding(u8, 0, 255, -1, [0.5], [0])\n"

@@ -76,8 +76,10 @@ void layer_norm(Lowering& l) {
   }
   const TensorRef x = l.in(), y = l.out();
   const TensorRef gamma = parameter(l, 1, count, 1, /*adds=*/false);
-  // RmsNorm asks for an offset too.
-  const TensorRef beta = rms ? offset(l, filled(count, 0)) : parameter(l, 2, count, 0, /*adds=*/true);
+  // RmsNorm asks for an offset too. The device cuts its results, so half a step makes them the nearest.
+  const Encoding* grid = l.quantized() ? l.out_encoding() : nullptr;
+  const double half = grid ? 0.5 * static_cast<double>(grid->scales[0]) : 0;
+  const TensorRef beta = rms ? offset(l, filled(count, half)) : parameter(l, 2, count, 0, /*adds=*/true);
   const auto last = static_cast<uint32_t>(dims.size() - 1);
   const std::vector<Param> params = {{"epsilon", static_cast<float>(l.attrs().real("eps"))},
                                      words("axes", {last})};
