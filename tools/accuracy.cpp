@@ -77,7 +77,11 @@ nlohmann::ordered_json describe_accuracy(const Graph& graph, const Improved& imp
   }
   Json phases = Json::object();
   for (const auto& [name, cpu_s] : improved.phases) phases[name] = cpu_s;
-  Json out = {{"observer", to_text(improved.observer)},
+  Json of_ops = Json::object();
+  for (const auto& [op, observer] : improved.ranges.of_ops)
+    of_ops[std::string(to_text(op))] = to_text(observer);
+  Json out = {{"observer", to_text(improved.ranges.observer)},
+              {"observers_of_ops", of_ops},
               {"tried", tried},
               {"steps", steps},
               {"calibrated", improved.calibrated},

@@ -176,25 +176,26 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     method.computes_in_float = !chosen.in_float.empty();
   }
   enum Wide { none, some, all };
-  std::map<std::pair<Observer, Wide>, QuantizeReport> reports;  // by observer and which nodes are wide
+  std::map<std::pair<RangeChoice, Wide>, QuantizeReport> reports;  // by ranges and which nodes are wide
   Wide which = none;
-  const auto make_with = [&](const Observations& seen, Observer observer) -> Result<Graph> {
+  const auto make_with = [&](const Observations& seen, const RangeChoice& ranges) -> Result<Graph> {
     const Stopwatch time(method.quantize_s);
-    options.observer = observer;
+    options.ranges = ranges;
     SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
     Graph quantized = graph;
-    SF_ASSIGN((reports[{observer, which}]), quantize(quantized, plan, seen));
+    SF_ASSIGN((reports[{ranges, which}]), quantize(quantized, plan, seen));
     return quantized;
   };
   std::set<uint32_t> wide;
   bool looked = false;
-  const auto make = [&](const Observations& seen, Observer observer) -> Result<Graph> {
+  const auto make = [&](const Observations& seen, const RangeChoice& ranges) -> Result<Graph> {
     options.wide.clear();
     which = none;
-    return make_with(seen, observer);
+    return make_with(seen, ranges);
   };
   if (choice.widen && options.scheme.activation_bits == 8 && !searches) {
-    improving.widen = [&](const Observations& seen, Observer observer) -> Result<std::optional<Graph>> {
+    improving.widen = [&](const Observations& seen,
+                          const RangeChoice& ranges) -> Result<std::optional<Graph>> {
       options.wide.clear();
       if (!std::exchange(looked, true)) {
         SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
@@ -204,26 +205,27 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
       if (wide.empty()) return std::optional<Graph>();
       options.wide = wide;
       which = some;
-      SF_ASSIGN(Graph made, make_with(seen, observer));
+      SF_ASSIGN(Graph made, make_with(seen, ranges));
       return std::optional<Graph>(std::move(made));
     };
-    improving.widen_all = [&](const Observations& seen, Observer observer) -> Result<std::optional<Graph>> {
+    improving.widen_all = [&](const Observations& seen,
+                              const RangeChoice& ranges) -> Result<std::optional<Graph>> {
       std::set<uint32_t> every;
       for (const NodeId id : graph.order()) every.insert(id.index);
       options.wide.clear();
       SF_TRY(keep_taken(graph, options, every, asked));
       options.wide = std::move(every);
       which = all;
-      SF_ASSIGN(Graph made, make_with(seen, observer));
+      SF_ASSIGN(Graph made, make_with(seen, ranges));
       return std::optional<Graph>(std::move(made));
     };
   }
   SF_ASSIGN(Improved improved, quantize_well(graph, *samples, make, improving));
   method.accuracy = describe_accuracy(graph, improved);
   graph = std::move(improved.graph);
-  method.conversions = reports[{improved.observer, improved.widened_all ? all
-                                                   : improved.widened   ? some
-                                                                        : none}]
+  method.conversions = reports[{improved.ranges, improved.widened_all ? all
+                                                 : improved.widened   ? some
+                                                                      : none}]
                            .converts;
   if (improved.widened_all)
     method.notes.push_back(

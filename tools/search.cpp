@@ -36,7 +36,7 @@ Result<Search> search_for(const Graph& graph, const QuantizeOptions& options, co
   }
   return search_precisions(graph, search, [&](const SchemeOf& schemes) -> Result<double> {
     QuantizeOptions trial = options;
-    trial.observer = Observer::mse;
+    trial.ranges.observer = Observer::mse;
     trial.scheme = search.schemes.back();
     trial.schemes = schemes;
     SF_ASSIGN(const QuantizePlan plan, annotate(graph, trial));

@@ -99,8 +99,10 @@ class Annotator {
       SF_ASSIGN(const RecipeChoice asked, options_.recipe.choice_for(graph_, node, rules_used));
       const auto own = options_.schemes.find(id.index);
       const Scheme& usual = own != options_.schemes.end() ? own->second : options_.scheme;
-      NodeChoice c{.scheme = asked.scheme.value_or(usual),
-                   .observer = asked.observer.value_or(options_.observer)};
+      const auto by_op = options_.ranges.of_ops.find(node.op);
+      const Observer observer =
+          by_op != options_.ranges.of_ops.end() ? by_op->second : options_.ranges.observer;
+      NodeChoice c{.scheme = asked.scheme.value_or(usual), .observer = asked.observer.value_or(observer)};
       if (options_.wide.contains(id.index) && c.scheme.activation_bits == 8) c.scheme.activation_bits = 16;
       c.per_channel = asked.per_channel.value_or(node.op == Op::convolution ? options_.per_channel_conv
                                                  : node.op == Op::linear    ? options_.per_channel_linear

@@ -16,12 +16,13 @@ constexpr double kMeterWork = 1.5e9, kBiasWork = 3e9;
 constexpr size_t kLeastMeterSamples = 2, kMostMeterSamples = 6;
 constexpr size_t kLeastBiasSamples = 4, kMostBiasSamples = 8;
 constexpr size_t kFewSamples = 8;
-constexpr double kLeastGain = 1.0;  // in decibels, that 16 bits must bring
+constexpr double kLeastGain = 1.0;  // in decibels, that 16 bits and ranges by kind of op must bring
 constexpr double kMostlyNoise = 8.0,
                  kRescued = 6.0;        // decibels, and those that 16 bits everywhere must bring
 constexpr double kWorthRounding = 0.5;  // decibels that weights as they are must bring
 constexpr double kLargeWork = 2e9;      // multiplications of a model that takes long
-constexpr size_t kFittedSamples = 16, kFittedRows = 512;  // that weights are rounded by
+constexpr double kTriedWork = 5e9, kLeastRangeGain = 0.3;  // of ranges by kind of op
+constexpr size_t kFittedSamples = 16, kFittedRows = 512;   // that weights are rounded by
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -54,6 +55,50 @@ double work_of(const Graph& graph) {
     sum += weights * static_cast<double>(numel(out)) / std::max(channels, 1.0);
   }
   return sum;
+}
+
+// The same with what elementwise ops and the steps themselves take.
+double cost_of(const Graph& graph, double work) {
+  for (const NodeId id : graph.order()) {
+    work += 20000;
+    for (const ValueId v : graph.node(id).outputs)
+      work += 20.0 * static_cast<double>(numel(static_shape(graph.dims(v))));
+  }
+  return work;
+}
+
+// Each kind of op in turn, the most frequent first, with the other observers: what try_ranges says is better
+// stays. At most so many tries.
+Status choose_ranges_by_op(const Graph& graph, std::span<const Observer> observers, double tries,
+                           RangeChoice ranges,
+                           const std::function<Result<bool>(const RangeChoice&)>& try_ranges) {
+  std::map<Op, size_t> found;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    switch (quantize_rule(node.op)) {
+      case QuantizeRule::none:
+      case QuantizeRule::move:
+      case QuantizeRule::unit:
+      case QuantizeRule::table:
+      case QuantizeRule::convert:
+        break;
+      default:
+        if (graph.dtype(node.output()) == DType::f32) ++found[node.op];
+    }
+  }
+  std::vector<std::pair<Op, size_t>> ops(found.begin(), found.end());
+  std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  const Observer usual = ranges.observer;
+  for (const auto& [op, count] : ops)
+    for (const Observer observer : observers) {
+      if (observer == usual) continue;
+      if ((tries -= 1) < 0) return {};
+      RangeChoice other = ranges;
+      other.of_ops[op] = observer;
+      SF_ASSIGN(const bool better, try_ranges(other));
+      if (better) ranges = std::move(other);
+    }
+  return {};
 }
 
 size_t samples_for(double budget, double work, size_t least, size_t most) {
@@ -102,7 +147,7 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   if (options.automatic && !few && work > kMeterWork / kLeastMeterSamples)
     std::erase_if(observers,
                   [](Observer o) { return o == Observer::min_max || o == Observer::moving_average; });
-  out.observer = observers.empty() ? Observer::mse : observers[0];
+  out.ranges.observer = observers.empty() ? Observer::mse : observers[0];
   const bool improves =
       options.search_scales || options.choose_rounding || options.correct_biases || options.widen;
   std::unique_ptr<Meter> meter;
@@ -113,28 +158,53 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   double best = -std::numeric_limits<double>::infinity();
   if (observers.size() > 1) {
     for (size_t i = 0; i < observers.size(); ++i) {
-      SF_ASSIGN(Graph graph, make(seen, observers[i]));
+      SF_ASSIGN(Graph graph, make(seen, {observers[i], {}}));
       SF_ASSIGN(const double decibels, (*meter)(graph));
       out.tried.emplace_back(observers[i], decibels);
       if (decibels > best) {
         best = decibels;
-        out.observer = observers[i];
+        out.ranges.observer = observers[i];
         out.graph = std::move(graph);
       }
       if (options.progress) options.progress("choosing ranges", i + 1, observers.size());
     }
   } else {
-    SF_ASSIGN(out.graph, make(seen, out.observer));
+    SF_ASSIGN(out.graph, make(seen, out.ranges));
     if (improves) {
       SF_ASSIGN(best, (*meter)(out.graph));
+    }
+  }
+  if (observers.size() > 1 && options.automatic) {
+    const auto try_ranges = [&](const RangeChoice& ranges) -> Result<bool> {
+      SF_ASSIGN(Graph graph, make(seen, ranges));
+      SF_ASSIGN(const double decibels, (*meter)(graph));
+      if (decibels < best + kLeastRangeGain) return false;
+      best = decibels;
+      out.ranges = ranges;
+      out.graph = std::move(graph);
+      return true;
+    };
+    const double before = best;
+    Graph plain = out.graph;
+    const double tries = kTriedWork / (cost_of(real, work) * static_cast<double>(meter->samples()));
+    SF_TRY(choose_ranges_by_op(real, observers, tries, out.ranges, try_ranges));
+    if (!out.ranges.of_ops.empty()) {
+      // The best of many tries on few samples: less than this is chance.
+      const bool kept = best >= before + kLeastGain;
+      out.steps.push_back({"other ranges of some ops", before, best, kept});
+      if (!kept) {
+        best = before;
+        out.graph = std::move(plain);
+        out.ranges.of_ops.clear();
+      }
     }
   }
   phases.end("choosing ranges");
   if (options.widen) {
     // Once outliers have room, nothing need be cut off.
-    for (const Observer observer : {out.observer, Observer::min_max}) {
-      if (observer == out.observer && out.widened) continue;
-      SF_ASSIGN(std::optional<Graph> wide, options.widen(seen, observer));
+    for (const RangeChoice& ranges : {out.ranges, RangeChoice{}}) {
+      if (ranges == out.ranges && out.widened) continue;
+      SF_ASSIGN(std::optional<Graph> wide, options.widen(seen, ranges));
       if (!wide) break;
       SF_ASSIGN(const double decibels, (*meter)(*wide));
       const bool kept = decibels >= best + (out.widened ? 0.0 : kLeastGain);
@@ -142,12 +212,12 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
       if (!kept) continue;
       best = decibels;
       out.widened = true;
-      out.observer = observer;
+      out.ranges = ranges;
       out.graph = std::move(*wide);
     }
   }
   if (options.widen_all && best < kMostlyNoise) {
-    SF_ASSIGN(std::optional<Graph> wide, options.widen_all(seen, Observer::mse));
+    SF_ASSIGN(std::optional<Graph> wide, options.widen_all(seen, {Observer::mse, {}}));
     if (wide) {
       SF_ASSIGN(const double decibels, (*meter)(*wide));
       out.widened_all = decibels >= best + kRescued;
@@ -156,7 +226,7 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
     if (out.widened_all) {
       best = out.steps.back().after;
       out.widened = true;
-      out.observer = Observer::mse;
+      out.ranges = {Observer::mse, {}};
       out.graph = std::move(*wide);
     }
   }

@@ -6,6 +6,7 @@
 #include "sixfold/quantize/bias.h"
 #include "sixfold/quantize/calibrate.h"
 #include "sixfold/quantize/meter.h"
+#include "sixfold/quantize/plan.h"
 #include "sixfold/quantize/rounding.h"
 #include "sixfold/quantize/simulate.h"
 
@@ -23,9 +24,9 @@ struct ImproveOptions {
   bool tell_accuracy = true;
   size_t threads = 0;
   // The same as MakeQuantized with 16 bits where 8 tell too little; nothing if that is nowhere.
-  std::function<Result<std::optional<Graph>>(const Observations& seen, Observer observer)> widen;
+  std::function<Result<std::optional<Graph>>(const Observations& seen, const RangeChoice& ranges)> widen;
   // The same with 16 bits everywhere: for a model that is mostly noise with 8.
-  std::function<Result<std::optional<Graph>>(const Observations& seen, Observer observer)> widen_all;
+  std::function<Result<std::optional<Graph>>(const Observations& seen, const RangeChoice& ranges)> widen_all;
   std::function<void(std::string_view what, size_t done, size_t total)> progress;
 };
 
@@ -34,7 +35,7 @@ size_t held_back(size_t samples);
 
 struct Improved {
   Graph graph;  // quantized
-  Observer observer = Observer::min_max;
+  RangeChoice ranges;
   std::vector<std::pair<Observer, double>> tried;  // decibels
   struct Step {  // an improvement: decibels without it and with it; kept where it gains
     const char* what;
@@ -52,7 +53,7 @@ struct Improved {
 };
 
 // make: a copy of the graph with encodings, by what was seen and how ranges are to be chosen.
-using MakeQuantized = std::function<Result<Graph>(const Observations& seen, Observer observer)>;
+using MakeQuantized = std::function<Result<Graph>(const Observations& seen, const RangeChoice& ranges)>;
 Result<Improved> quantize_well(const Graph& real, const Samples& samples, const MakeQuantized& make,
                                const ImproveOptions& options);
 

@@ -18,6 +18,7 @@ class Meter {
   // Decibels of the worst output. Graphs that differ only in the grids of values are run by the models of the
   // one before. real_weights: weights of products are not rounded, so it tells what rounding costs.
   Result<double> operator()(const Graph& quantized, bool real_weights = false);
+  size_t samples() const { return samples_.size(); }
 
  private:
   struct Sample {

@@ -33,9 +33,16 @@ struct NodeChoice {
   int64_t block = 0;         // of its weight's input channels; 0: none
 };
 
+// How ranges are chosen where no recipe says it.
+struct RangeChoice {
+  Observer observer = Observer::min_max;
+  std::map<Op, Observer> of_ops;  // where what an op gives has another one
+  auto operator<=>(const RangeChoice&) const = default;
+};
+
 struct QuantizeOptions {
   Scheme scheme;
-  Observer observer = Observer::min_max;
+  RangeChoice ranges;
   bool per_channel_conv = true, per_channel_linear = true, per_channel_embedding = false;
   // By node name or module path: blocks along the weight's axes, as 1,32 or 1,32,1,1.
   std::map<std::string, std::vector<int64_t>> block_sizes;

@@ -269,7 +269,7 @@ TEST(Improve, leaves_weights_alone_that_cost_nothing) {
   const Graph real = graph_of(kNet);
   const auto samples = waves(16);
   for (const bool rough : {false, true}) {
-    const auto make = [&](const Observations&, Observer) -> Result<Graph> {
+    const auto make = [&](const Observations&, const RangeChoice&) -> Result<Graph> {
       Graph q = coarse(real);
       for (const NodeId id : q.order())  // else steps so fine that nothing is seen of them
         if (Value* w = q.node(id).op == Op::convolution ? &q.value(q.node(id).input(1)) : nullptr;
@@ -288,14 +288,34 @@ TEST(Improve, leaves_weights_alone_that_cost_nothing) {
   }
 }
 
+TEST(Improve, gives_kinds_of_ops_other_ranges_where_that_gains) {
+  const Graph real = graph_of(kNet);
+  const auto samples = waves(16);
+  for (const float better : {0.02f, 0.48f}) {  // steps; those of the others are 0.5
+    const auto make = [&](const Observations&, const RangeChoice& ranges) -> Result<Graph> {
+      Graph q = real;
+      const auto own = ranges.of_ops.find(Op::convolution);
+      const bool other = own != ranges.of_ops.end() && own->second != ranges.observer;
+      q.value(real.outputs[0].value).encoding = grid(other ? better : 0.5f, 128);
+      return q;
+    };
+    const ImproveOptions options{
+        .observers = {Observer::mse, Observer::min_max}, .automatic = true, .threads = 1};
+    auto got = quantize_well(real, *samples, make, options);
+    ASSERT_TRUE(got.ok()) << got.error().message();
+    EXPECT_EQ(got->ranges.of_ops.contains(Op::convolution), better < 0.4f);
+    EXPECT_EQ(got->accuracy.sqnr_db > 30, better < 0.4f) << got->accuracy.sqnr_db;
+  }
+}
+
 TEST(Improve, takes_the_observer_that_gives_most_and_holds_samples_back) {
   const Graph real = graph_of(kNet);
   const auto samples = waves(16);
-  const auto make = [&](const Observations& seen, Observer observer) -> Result<Graph> {
+  const auto make = [&](const Observations& seen, const RangeChoice& ranges) -> Result<Graph> {
     Graph q = coarse(real);
     const ValueId out = real.outputs[0].value;
-    const Range r = choose_range(seen.values[out.index], observer, 8, false);
-    const float scale = observer == Observer::min_max ? 0.5f : (r.max - r.min) / 255;
+    const Range r = choose_range(seen.values[out.index], ranges.observer, 8, false);
+    const float scale = ranges.observer == Observer::min_max ? 0.5f : (r.max - r.min) / 255;
     q.value(out).encoding = grid(scale, static_cast<int32_t>(std::lround(-r.min / scale)));
     return q;
   };
@@ -303,7 +323,7 @@ TEST(Improve, takes_the_observer_that_gives_most_and_holds_samples_back) {
       .observers = {Observer::min_max, Observer::mse}, .choose_rounding = true, .threads = 1};
   auto got = quantize_well(real, *samples, make, options);
   ASSERT_TRUE(got.ok()) << got.error().message();
-  EXPECT_EQ(got->observer, Observer::mse);
+  EXPECT_EQ(got->ranges.observer, Observer::mse);
   EXPECT_EQ(got->calibrated, 14u);
   EXPECT_EQ(got->held_back, 2u);
   EXPECT_EQ(got->accuracy.samples, 2u);
