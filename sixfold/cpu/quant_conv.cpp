@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sixfold/cpu/quant_matrix.h"
+
 namespace sixfold::cpu {
 namespace {
 
@@ -19,10 +21,7 @@ struct View {
 // n numbers into a plane, or two.
 void split(const QuantInput& in, int64_t from, int64_t n, uint8_t* to, int64_t high) {
   if (in.wide) {
-    const auto* x = reinterpret_cast<const uint16_t*>(in.data) + from;
-    const uint16_t flip = in.flip ? 0x8000 : 0;
-    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(x[i]);
-    for (int64_t i = 0; i < n; ++i) to[high + i] = static_cast<uint8_t>((x[i] ^ flip) >> 8);
+    split_bytes(reinterpret_cast<const uint16_t*>(in.data) + from, n, in.flip, to, to + high);
   } else {
     const auto* x = reinterpret_cast<const uint8_t*>(in.data) + from;
     const uint8_t flip = in.flip ? 0x80 : 0;

@@ -37,6 +37,41 @@ inline __m512i scale64(__m512i x, __m512i f, __m512i half_even, __m512i half_odd
                          _mm512_slli_epi64(_mm512_cvtepu32_epi64(_mm512_castsi512_si256(high)), 32));
 }
 
+// matrix16: ((2 t + 1) f + 2^29) >> 30 of shifted sums t, and the zero point. With all of it times 4, results
+// are the high halves of 64-bit numbers. Sums are cut before they are shifted either way, by kLimit16 as it
+// is there.
+struct Scale16 {
+  __m512i least, most, left, right, even, odd, even_half, odd_half;
+
+  Scale16() = default;
+  Scale16(__m512i f, __m512i to_left, __m512i to_right, int32_t zero_point) : left(to_left), right(to_right) {
+    const __m512i limit = _mm512_set1_epi32(kLimit16), one = _mm512_set1_epi32(1);
+    const __m512i shifted = _mm512_srav_epi32(limit, left);
+    const __mmask16 lefts = _mm512_test_epi32_mask(left, left);
+    // From 5 bits to the right on no sum is beyond the limit.
+    const __mmask16 all = _mm512_cmp_epi32_mask(right, _mm512_set1_epi32(5), _MM_CMPINT_NLT) & ~lefts;
+    most = _mm512_sub_epi32(_mm512_sllv_epi32(_mm512_add_epi32(limit, one), right), one);
+    most = _mm512_mask_mov_epi32(most, lefts, shifted);
+    most = _mm512_mask_mov_epi32(most, all, _mm512_set1_epi32(INT32_MAX));
+    least = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_sllv_epi32(limit, right));
+    least = _mm512_mask_sub_epi32(least, lefts, _mm512_setzero_si512(), shifted);
+    least = _mm512_mask_mov_epi32(least, all, _mm512_set1_epi32(INT32_MIN));
+    const __m512i rest = _mm512_set1_epi64((int64_t{zero_point} << 32) + (int64_t{1} << 31));
+    const __m512i low = _mm512_and_si512(f, _mm512_set1_epi64(0xFFFFFFFF)), high = _mm512_srli_epi64(f, 32);
+    even = _mm512_slli_epi64(low, 3);
+    odd = _mm512_slli_epi64(high, 3);
+    even_half = _mm512_add_epi64(_mm512_slli_epi64(low, 2), rest);
+    odd_half = _mm512_add_epi64(_mm512_slli_epi64(high, 2), rest);
+  }
+  __m512i operator()(__m512i sum) const {
+    const __m512i t = _mm512_srav_epi32(_mm512_sllv_epi32(clamp(sum, least, most), left), right);
+    const __m512i u = _mm512_add_epi64(_mm512_mul_epi32(t, even), even_half);
+    const __m512i v =
+        _mm512_add_epi64(_mm512_mul_epi32(_mm512_shuffle_epi32(t, _MM_PERM_DDBB), odd), odd_half);
+    return _mm512_mask_blend_epi32(0xAAAA, _mm512_shuffle_epi32(u, _MM_PERM_DDBB), v);
+  }
+};
+
 // A block's results for one row, from its low and high sums.
 struct Epilogue {
   const QuantOutput& out;

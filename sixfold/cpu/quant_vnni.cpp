@@ -76,23 +76,20 @@ void finish_bytes(const QuantTile& t, int rows, const __m512i* sums) {
   }
 }
 
-// Up to two blocks of 16-bit results at once: matrix16 without shifts to the left.
+// Up to two blocks of 16-bit results of matrix16 at once.
 template <int Blocks>
 void finish_words(const QuantTile& t, int rows, const __m512i* low, const __m512i* high) {
   const QuantOutput& out = *t.out;
-  const __m512i most = _mm512_set1_epi32(kLimit16), least = _mm512_set1_epi32(-kLimit16);
-  const __m512i one = _mm512_set1_epi32(1), half = _mm512_set1_epi64(1 << 29);
-  const __m512i zero_point = _mm512_set1_epi32(out.zero_point);
   const __m512i min = _mm512_set1_epi16(static_cast<int16_t>(out.min)),
                 max = _mm512_set1_epi16(static_cast<int16_t>(out.max));
   const __m512i order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);  // packing works within 128-bit lanes
-  __m512i bias[Blocks], right[Blocks], even[Blocks], odd[Blocks];
+  __m512i bias[Blocks];
+  Scale16 scale[Blocks];
   for (int b = 0; b < Blocks; ++b) {
     const QuantChannels& c = t.channels[b];
     bias[b] = _mm512_load_si512(c.bias);
-    right[b] = _mm512_load_si512(c.right);
-    even[b] = _mm512_load_si512(c.multiplier);
-    odd[b] = _mm512_srli_epi64(even[b], 32);
+    scale[b] = Scale16(_mm512_load_si512(c.multiplier), _mm512_load_si512(c.left), _mm512_load_si512(c.right),
+                       out.zero_point);
   }
   const auto some = static_cast<__mmask32>(t.count >= 32 ? ~0u : (1u << t.count) - 1);
   for (int r = 0; r < rows; ++r) {
@@ -100,12 +97,7 @@ void finish_words(const QuantTile& t, int rows, const __m512i* low, const __m512
     for (int b = 0; b < Blocks; ++b) {
       const __m512i sum = _mm512_add_epi32(
           bias[b], _mm512_add_epi32(high[Blocks * r + b], _mm512_srai_epi32(low[Blocks * r + b], 8)));
-      const __m512i x = clamp(_mm512_srav_epi32(sum, right[b]), least, most);
-      const __m512i y = _mm512_add_epi32(_mm512_add_epi32(x, x), one);
-      const __m512i u = _mm512_add_epi64(_mm512_mul_epi32(y, even[b]), half);
-      const __m512i v = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(y, 32), odd[b]), half);
-      q[b] = _mm512_add_epi32(
-          _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(u, 30), _mm512_slli_epi64(v, 2)), zero_point);
+      q[b] = scale[b](sum);
     }
     const __m512i words = _mm512_permutexvar_epi64(order, _mm512_packus_epi32(q[0], q[Blocks - 1]));
     _mm512_mask_storeu_epi16(t.results[r], some, _mm512_min_epu16(_mm512_max_epu16(words, min), max));
@@ -121,7 +113,7 @@ __attribute__((noinline)) void finish(const QuantTile& t, int rows, int blocks, 
                                                       finish_bytes<4>};
     return kFinish[blocks - 1](t, rows, low);
   }
-  if (high && out.rounding == Rounding::matrix16 && !out.lefts && out.wide && out.min >= 0)
+  if (high && out.rounding == Rounding::matrix16 && out.wide && out.min >= 0)
     return (blocks == 2 ? finish_words<2> : finish_words<1>)(t, rows, low, high);
   const Epilogue epilogue(out);
   for (int b = 0; b < blocks; ++b)

@@ -52,8 +52,9 @@ struct Results {
   __mmask64 some;
   Finish kind = Finish::any;
   bool pair = false;  // up to 32 channels: two rows at once
-  __m512i bias[4], right[4], factor[4];
-  __m512d scale[4][2];           // vector: of a part's halves
+  __m512i bias[4], left[4], right[4], factor[4];
+  __m512d scale[4][2];  // vector: of a part's halves
+  Scale16 words[4];
   __m512i zero_point, min, max;  // bytes: words and bytes; words: dwords and words
 
   Results(const QuantTaps& taps, int64_t from)
@@ -66,10 +67,10 @@ struct Results {
     const QuantChannels* c = t.channels + first / kQuantBlock;
     bool small = true;  // factors below 1/2, so that scaled sums stay 32-bit numbers
     for (int64_t i = 0; i < count; ++i) small &= c[i / kQuantBlock].right[i % kQuantBlock] >= 16;
-    if (!out.lefts && out.min >= 0) {
-      if (out.rounding == Rounding::matrix8 && !out.wide) kind = Finish::bytes;
+    if (out.min >= 0) {
+      if (out.rounding == Rounding::matrix8 && !out.wide && !out.lefts) kind = Finish::bytes;
       if (out.rounding == Rounding::matrix16 && out.wide) kind = Finish::words;
-      if (out.rounding == Rounding::vector && small) kind = Finish::vector;
+      if (out.rounding == Rounding::vector && small && !out.lefts) kind = Finish::vector;
     }
     pair = kind != Finish::any && count <= 32;
     zero_point = out.wide ? _mm512_set1_epi32(out.zero_point)
@@ -82,11 +83,14 @@ struct Results {
       const QuantChannels& from_block = c[block(b)];
       bias[b] = _mm512_load_si512(from_block.bias);
       right[b] = _mm512_load_si512(from_block.right);
+      left[b] = _mm512_load_si512(from_block.left);
       factor[b] = _mm512_load_si512(from_block.multiplier);
     }
     transpose_lanes(bias);
+    transpose_lanes(left);
     transpose_lanes(right);
     transpose_lanes(factor);
+    for (int p = 0; p < 4; ++p) words[p] = Scale16(factor[p], left[p], right[p], out.zero_point);
     for (int p = 0; p < 4; ++p)
       for (int h = 0; h < 2; ++h) {
         const __m512d f = _mm512_cvtepi32_pd(half_of(factor[p], h));
@@ -123,14 +127,7 @@ struct Results {
       return _mm512_srai_epi32(_mm512_add_epi32(_mm512_madd_epi16(_mm512_add_epi32(x, x), factor[p]), once),
                                16);
     } else {
-      const __m512i most = _mm512_set1_epi32(kLimit16), least = _mm512_set1_epi32(-kLimit16);
-      const __m512i x = clamp(_mm512_srav_epi32(sum, right[p]), least, most);
-      const __m512i y = _mm512_add_epi32(_mm512_add_epi32(x, x), _mm512_set1_epi32(1));
-      const __m512i half = _mm512_set1_epi64(1 << 29);
-      const __m512i u = _mm512_add_epi64(_mm512_mul_epi32(y, factor[p]), half);
-      const __m512i v = _mm512_add_epi64(
-          _mm512_mul_epi32(_mm512_srli_epi64(y, 32), _mm512_srli_epi64(factor[p], 32)), half);
-      return _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(u, 30), _mm512_slli_epi64(v, 2));
+      return words[p](sum);  // with the zero point
     }
   }
 
@@ -152,7 +149,8 @@ struct Results {
       }
       return;
     }
-    for (int p = 0; p < 4; ++p) q[p] = _mm512_add_epi32(q[p], zero_point);
+    if constexpr (Kind != Finish::words)
+      for (int p = 0; p < 4; ++p) q[p] = _mm512_add_epi32(q[p], zero_point);
     const __m512i a = _mm512_min_epu16(_mm512_max_epu16(_mm512_packus_epi32(q[0], q[1]), min), max);
     const __m512i b = _mm512_min_epu16(_mm512_max_epu16(_mm512_packus_epi32(q[2], q[3]), min), max);
     _mm512_mask_storeu_epi16(to + 2 * first, static_cast<__mmask32>(some),
