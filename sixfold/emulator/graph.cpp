@@ -7,6 +7,7 @@
 #include "sixfold/emulator/numbers.h"
 #include "sixfold/emulator/op_table.h"
 #include "sixfold/emulator/rules.h"
+#include "sixfold/emulator/widen.h"
 #include "sixfold/plan/arena.h"
 
 namespace sixfold::emulator {
@@ -189,10 +190,18 @@ Status Graph::connect() {
 
 Status Graph::prepare_all(bool loading) {
   steps_.resize(ops_.size());
+  widened_ = widened_tensors(tensors_, ops_);
   std::vector<const TensorDef*> operands;
   for (const uint32_t i : order_) {
     PrepareRoom room(*this, ops_[i], loading);
-    Result<Step> step = find_op(ops_[i].type)->prepare(view(ops_[i], operands), room);
+    const OpView seen = view(ops_[i], operands);
+    size_t at = 0;
+    for (const auto* list : {&ops_[i].in, &ops_[i].out})
+      for (const uint32_t t : *list) {
+        if (const auto wide = widened_.find(t); wide != widened_.end()) operands[at] = &wide->second;
+        ++at;
+      }
+    Result<Step> step = find_op(ops_[i].type)->prepare(seen, room);
     if (!step.ok()) return step.take_error().during(cat("preparing ", ops_[i].type, " ", ops_[i].name));
     SF_TRY(room.finish());
     steps_[i] = *step;
@@ -261,7 +270,8 @@ void Graph::plan() {
   std::vector<uint32_t> of;
   for (uint32_t t = 0; t < tensors_.size(); ++t)
     if (placed[t]) {
-      blocks[t].bytes = tensors_[t].size_bytes();
+      const auto wide = widened_.find(t);
+      blocks[t].bytes = (wide == widened_.end() ? tensors_[t] : wide->second).size_bytes();
       list.push_back(blocks[t]);
       of.push_back(t);
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 
@@ -92,6 +93,7 @@ class Graph {
   std::vector<OpDef> ops_;
   bool finalized_ = false, failed_ = false;
 
+  std::map<uint32_t, TensorDef> widened_;  // by tensor: what its ops compute with (emulator/widen.h)
   std::vector<uint32_t> inputs_, outputs_, order_;
   std::vector<bool> computed_;  // by tensor: an op reads it that does more than change its type
   std::vector<Step> steps_;     // by op
