@@ -13,6 +13,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace sixfold::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kBlock = kQuantBlock, kGroup = kQuantGroup;
 
@@ -145,52 +146,70 @@ PackedColumns pack_matrix_block_here(const QuantMatrix& m, int64_t block, int8_t
   return pack_block<int16_t>(m, block, high, low, channels, low_channels);
 }
 
-// As requantize() with Rounding::matrix16; the product of 27 and 22 bits is exact in a double.
-inline int32_t rounded(int32_t sum, int32_t left, int32_t right, int32_t multiplier) {
-  const int32_t most = kLimit16 >> left;
-  const int32_t cut = std::min(std::max(sum, left ? -most : INT32_MIN), left ? most : INT32_MAX);
-  const int32_t t = std::min(std::max((cut << left) >> right, -kLimit16), kLimit16);
-  const double product = static_cast<double>(2 * t + 1) * static_cast<double>(multiplier);
-  return static_cast<int32_t>(std::floor((product + 0x1p29) * 0x1p-30));
+struct PairSums {
+  const int32_t *low_high, *low_low, *high_high, *high_low;
+};
+
+// Columns [*at, n) from `first` on, a block's or fewer, as many as vectors hold. As requantize() with
+// Rounding::matrix16; the product of 27 and 22 bits is exact in a double.
+template <typename D, typename U>
+void finish_columns(D d, const PairSums& sums, int64_t first, int64_t n, const QuantChannels& c,
+                    const QuantOutput& out, U* y, int64_t* at) {
+  const hn::Rebind<int32_t, D> di;
+  const hn::Rebind<U, D> du;
+  const auto limit = hn::Set(di, kLimit16), least = hn::Set(di, -kLimit16), none = hn::Zero(di);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = *at;
+  for (; i + lanes <= n; i += lanes) {
+    const int64_t from = first + i;
+    // Biases are in both high sums; one stays.
+    auto sum = hn::LoadU(di, sums.low_high + from);
+    const auto low = hn::ShiftRight<8>(hn::LoadU(di, sums.low_low + from));
+    if (sums.high_high) {
+      auto cross = hn::Sub(sum, hn::LoadU(di, c.bias + i));
+      cross = hn::Add(hn::Add(cross, hn::LoadU(di, sums.high_low + from)), low);
+      sum = hn::Add(hn::LoadU(di, sums.high_high + from), hn::ShiftRight<8>(cross));
+    } else {
+      sum = hn::Add(sum, low);
+    }
+    const auto left = hn::LoadU(di, c.left + i), right = hn::LoadU(di, c.right + i);
+    const auto most = hn::Shr(limit, left);
+    const auto cut = hn::Min(hn::Max(sum, hn::Sub(none, most)), most);
+    sum = hn::Shl(hn::IfThenElse(hn::Eq(left, none), sum, cut), left);
+    const auto t = hn::Min(hn::Max(hn::Shr(sum, right), least), limit);
+    const auto odd = hn::Add(hn::Add(t, t), hn::Set(di, 1));
+    const auto product = hn::Mul(hn::PromoteTo(d, odd), hn::PromoteTo(d, hn::LoadU(di, c.multiplier + i)));
+    const auto q = hn::Floor(hn::Mul(hn::Add(product, hn::Set(d, 0x1p29)), hn::Set(d, 0x1p-30)));
+    const auto stored = hn::Add(hn::DemoteTo(di, q), hn::Set(di, out.zero_point));
+    const auto bounded = hn::Min(hn::Max(stored, hn::Set(di, out.min)), hn::Set(di, out.max));
+    hn::StoreU(hn::DemoteTo(du, bounded), du, y + from);
+  }
+  *at = i;
 }
 
-template <typename U, bool WideX>
-void finish_as(const int32_t* low_high, const int32_t* low_low, const int32_t* high_high,
-               const int32_t* high_low, int64_t columns, const QuantChannels* channels,
-               const QuantOutput& out, U* y) {
-  const int32_t zero = out.zero_point, min = out.min, max = out.max;
+template <typename U>
+void finish_as(const PairSums& sums, int64_t columns, const QuantChannels* channels, const QuantOutput& out,
+               std::byte* y) {
   for (int64_t first = 0; first < columns; first += kBlock) {
     const QuantChannels& c = channels[first / kBlock];
     const int64_t n = std::min<int64_t>(kBlock, columns - first);
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t at = first + i;
-      // Biases are in both high sums; one stays.
-      int32_t sum = low_high[at];
-      if constexpr (WideX) {
-        const int32_t cross = sum - c.bias[i] + high_low[at] + (low_low[at] >> 8);
-        sum = high_high[at] + (cross >> 8);
-      } else {
-        sum += low_low[at] >> 8;
-      }
-      const int32_t q = rounded(sum, c.left[i], c.right[i], c.multiplier[i]) + zero;
-      y[at] = static_cast<U>(std::min(std::max(q, min), max));
-    }
+    int64_t i = 0;
+    finish_columns(hn::CappedTag<double, kBlock>(), sums, first, n, c, out, reinterpret_cast<U*>(y), &i);
+    finish_columns(hn::CappedTag<double, 1>(), sums, first, n, c, out, reinterpret_cast<U*>(y), &i);
   }
 }
 
 void finish_pairs_here(const int32_t* low_high, const int32_t* low_low, const int32_t* high_high,
                        const int32_t* high_low, int64_t columns, const QuantChannels* channels,
                        const QuantOutput& out, std::byte* y) {
-  auto* wide = reinterpret_cast<uint16_t*>(y);
-  auto* narrow = reinterpret_cast<uint8_t*>(y);
-  if (high_high)
-    out.wide
-        ? finish_as<uint16_t, true>(low_high, low_low, high_high, high_low, columns, channels, out, wide)
-        : finish_as<uint8_t, true>(low_high, low_low, high_high, high_low, columns, channels, out, narrow);
+  const PairSums sums{low_high, low_low, high_high, high_low};
+  const bool negative = out.min < 0;  // signed numbers
+  if (out.wide)
+    negative ? finish_as<int16_t>(sums, columns, channels, out, y)
+             : finish_as<uint16_t>(sums, columns, channels, out, y);
   else
-    out.wide
-        ? finish_as<uint16_t, false>(low_high, low_low, high_high, high_low, columns, channels, out, wide)
-        : finish_as<uint8_t, false>(low_high, low_low, high_high, high_low, columns, channels, out, narrow);
+    negative ? finish_as<int8_t>(sums, columns, channels, out, y)
+             : finish_as<uint8_t>(sums, columns, channels, out, y);
 }
 
 void split_bytes_here(const uint16_t* x, int64_t n, bool flip, uint8_t* low, uint8_t* high) {
