@@ -23,6 +23,7 @@ struct Late {
   bool wide_weights = false;
   int64_t offset_w = 0;
   double factor = 1;
+  std::vector<double> shares;  // of the factor, by column; empty: all of it
   cpu::QuantInput input;
   cpu::QuantOutput output;
   const int32_t* bias = nullptr;  // [columns]; null: none
@@ -62,6 +63,7 @@ struct Late {
   void finish_channel(cpu::QuantChannels& channels, int64_t c, int64_t column, int64_t sum,
                       double grow) const {
     const auto b = static_cast<int64_t>(bias ? static_cast<double>(bias[column]) / grow : 0);
+    if (!shares.empty()) grow *= shares[static_cast<size_t>(column)];
     if (!wide_weights) {
       channels.bias[c] = cpu::fold_bias(output.rounding, b, input.zero_point, sum);
       cpu::set_factor(channels, c, output.rounding, factor * grow);
@@ -161,7 +163,12 @@ Result<Step> prepare_packed_late(const OpView& op, const MatrixShape& s, Prepare
   const TensorDef &x = op.in(0), &w = op.in(1), &b = op.in(2), &y = op.out();
   if (!qnn::is_fixed(w.dtype) || qnn::size_of(w.dtype) > 2)
     return unsupported("in[0] is ", qnn::to_text(x.dtype), ", in[1] ", qnn::to_text(w.dtype));
-  if (w.is_per_channel() || w.bits() < 8)
+  // One matrix of 16 bits may have a scale for each column.
+  const auto* axis = std::get_if<qnn::AxisScaleOffset>(&w.quantization);
+  const bool by_column = axis && qnn::size_of(w.dtype) == 2 && w.rank() == 2 &&
+                         axis->axis == (s.transposed_w ? 0 : 1) &&
+                         static_cast<int64_t>(axis->channels.size()) == s.columns;
+  if ((w.is_per_channel() && !by_column) || w.bits() < 8)
     return unsupported("the emulator has no ", op.type, " with several matrices of encodings by channel");
   Late state;
   state.shape = s;
@@ -172,9 +179,18 @@ Result<Step> prepare_packed_late(const OpView& op, const MatrixShape& s, Prepare
   constexpr int64_t kMostInner = 16384;
   if (state.wide_weights && s.inner > kMostInner)
     return unsupported("the emulator has no products of 16-bit rows of ", s.inner, ", at most ", kMostInner);
-  state.offset_w = w.encoding().offset;
-  state.factor = static_cast<double>(x.encoding().scale) * static_cast<double>(w.encoding().scale) /
+  const ScaleOffset first = by_column ? w.channel_encoding(0) : w.encoding();
+  state.offset_w = first.offset;
+  state.factor = static_cast<double>(x.encoding().scale) * static_cast<double>(first.scale) /
                  static_cast<double>(y.encoding().scale);
+  for (int64_t c = 0; by_column && c < s.columns; ++c) {
+    const ScaleOffset e = w.channel_encoding(static_cast<size_t>(c));
+    state.shares.push_back(static_cast<double>(e.scale) / static_cast<double>(first.scale));
+    cpu::QuantChannels one;
+    if (e.offset != first.offset ||
+        !cpu::set_factor(one, 0, cpu::Rounding::matrix16, state.factor * 256 * state.shares.back()))
+      return unsupported("in[1], channel ", c, ", has scale ", e.scale, " and offset ", e.offset);
+  }
   cpu::QuantChannels one;
   if (!cpu::set_factor(one, 0, cpu::Rounding::matrix16, state.factor * 256))
     return unsupported("in[0]'s scale times in[1]'s is ", state.factor, " of out[0]'s");
