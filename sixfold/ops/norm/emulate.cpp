@@ -1,6 +1,9 @@
 // Softmax on the emulator. It is defined over reals, so fixed point is computed through a table of exponents
 // of the distance from the largest: e[d] = exp(-beta * scale * d), as integers of 30 bits; sums and the
-// quotient are integers.
+// quotient are integers. With 8 bits the table is the library's: 2^(-k * d), k of 8 bits, cut to 15 bits; and
+// the output's scale is cut to a multiple of 2^-16.
+#include <cmath>
+
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
 #include "sixfold/emulator/layout.h"
@@ -97,12 +100,21 @@ Result<Step> prepare_softmax(const OpView& op, Prepare& prepare) {
   if (x.is_float()) return prepare.step(FloatSoftmax{around, beta, x.dtype});
   const double step = static_cast<double>(x.encoding().scale) * static_cast<double>(beta);
   const size_t count = qnn::size_of(x.dtype) == 1 ? 256 : 65536;
+  const bool narrow = count == 256 && qnn::size_of(y.dtype) == 1;
+  int exponent = 0;
+  const double mantissa = std::frexp(step * 1.44269504088896340736, &exponent);
+  const double halves = std::ldexp(std::floor(mantissa * 256), exponent - 8);
   SF_ASSIGN(const uint32_t* exponents, prepare.pack_values<uint32_t>(count, [&](std::span<uint32_t> out) {
-    for (size_t d = 0; d < out.size(); ++d)
-      out[d] = static_cast<uint32_t>(std::llround(std::exp(-step * static_cast<double>(d)) * 0x1p30));
+    for (size_t d = 0; d < out.size(); ++d) {
+      const auto distance = static_cast<double>(d);
+      out[d] = static_cast<uint32_t>(narrow ? std::floor(std::exp2(-halves * distance) * 32768)
+                                            : std::floor(std::exp(-step * distance) * 0x1p30 + 0.5));
+    }
   }));
+  cpu::RealCode code = Codec::of(y).rows();
+  if (narrow && code.scale >= 0x1p-16) code.scale = std::floor(code.scale * 65536) / 65536;
   return prepare.step(FixedSoftmax{around,
-                                   {stored_as(x.dtype), stored_as(y.dtype), exponents, Codec::of(y).rows()},
+                                   {stored_as(x.dtype), stored_as(y.dtype), exponents, code},
                                    static_cast<int64_t>(qnn::size_of(x.dtype)),
                                    static_cast<int64_t>(qnn::size_of(y.dtype))});
 }
