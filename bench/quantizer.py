@@ -2,12 +2,16 @@
 """Models quantized by sixfold and by ExecuTorch's quantizer for Qualcomm NPUs, both run on the same engine.
 
     python bench/quantizer.py MODEL_FOLDER ... [--precision 8a8w 16a8w] [--engine emulator|qnn] [--rows 16] [--keep DIR]
+    python bench/quantizer.py MODEL_FOLDER ... --calibration ONNX_FOLDER
 
 A folder has model.pt2, calib.npz (in0, in1, ... stacked over samples), eval.npz and ref.npz (out0, ... in float), as those of
 test/zoo. Both get the same file, samples, precision and chip, and the default options of each; ExecuTorch lowers with the
 engine's libraries, in a process of its own (for the emulator: `ninja qnn_libraries` first). The seconds are CPU seconds of
 the whole process less importing Python modules: loading, calibration, rounding, compiling, writing. DIR keeps what ExecuTorch
 wrote. Decibels are those of output 0 over the first rows against float.
+
+--calibration: CPU seconds of a sample instead: what calibrating on it takes (making the model included), and what
+ONNX Runtime takes to run it in float on one thread, from ONNX_FOLDER/MODEL.onnx.
 """
 import argparse
 import json
@@ -124,6 +128,31 @@ def compare(folder, precision, args, keep):
     return row
 
 
+def calibration(folder, args):
+    """CPU seconds of a sample: sixfold's calibration, ONNX Runtime's float run; in turn, the least of three."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(args.calibration / f"{folder.name}.onnx", options, providers=["CPUExecutionProvider"])
+    calib = np.load(folder / "calib.npz")
+    stacks = [calib[f"in{i}"] for i in range(len(calib.files))]
+    rows = [{x.name: s[r] for x, s in zip(session.get_inputs(), stacks)} for r in range(len(stacks[0]))]
+    session.run(None, rows[0])
+    ours, theirs = [], []
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as scratch:
+            told, _ = sixfold("compile", folder / "model.pt2", "-o", pathlib.Path(scratch) / "m.pte", "--backend", "htp", "--soc",
+                              args.soc, "--precision", "8a8w", "--calib", folder / "calib.npz", "--json")
+        accuracy = told["methods"][0]["accuracy"]
+        ours.append(accuracy["phases_cpu_s"]["calibration"] / accuracy["calibrated"])
+        start = cpu_seconds()
+        for row in rows:
+            session.run(None, row)
+        theirs.append((cpu_seconds() - start) / len(rows))
+    return min(ours), min(theirs)
+
+
 def main():
     if sys.argv[1:2] == ["--peer"]:
         folder, out, precision, soc, told = sys.argv[2:]
@@ -138,7 +167,14 @@ def main():
     parser.add_argument("--rows", type=int, default=16)
     parser.add_argument("--keep", type=pathlib.Path, default=ROOT / ".work/quantizer")
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--calibration", type=pathlib.Path, metavar="ONNX_FOLDER")
     args = parser.parse_args()
+    if args.calibration:
+        print("| model | calibration, ms of a sample | ONNX Runtime fp32 | ratio |\n| --- | ---: | ---: | ---: |")
+        for folder in args.folders:
+            ours, theirs = calibration(folder.resolve(), args)
+            print(f"| {folder.name} | {ours * 1e3:.0f} | {theirs * 1e3:.0f} | {ours / theirs:.2f} |", flush=True)
+        return
     args.keep.mkdir(parents=True, exist_ok=True)
     print("| model | precision | sixfold dB | ExecuTorch dB | sixfold s | ExecuTorch s |\n| --- | --- | ---: | ---: | ---: | ---: |")
     results, gains = {}, []

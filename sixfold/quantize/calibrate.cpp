@@ -15,7 +15,7 @@ namespace {
 
 // Of a value in one sample, a histogram takes so many elements at most, in short runs spread over all of
 // them.
-constexpr int64_t kRun = 16, kMostRuns = 512;
+constexpr int64_t kRun = 16, kMostRuns = 256;
 constexpr float kMovingAverage = 0.01f;  // torch's default
 
 struct Seen {

@@ -35,8 +35,11 @@ bool same_but_for_grids(const Graph& a, const Graph& b) {
 
 }  // namespace
 
-// A model for each thread, and its share of the samples one after the other: threads inside a run would wait
-// for each other at every node.
+Meter::Meter(const Lanes& lanes) : pool_(lanes.count), lanes_(lanes.count) {
+  for (Lane& lane : lanes_) lane.pool = std::make_unique<cpu::Pool>(lanes.threads);
+}
+
+// Each lane's share of the samples one after the other.
 template <typename Run>
 Status Meter::for_samples(const Run& run) {
   pool_.for_each(lanes_.size(), [&](size_t k) {
@@ -52,17 +55,16 @@ Status Meter::for_samples(const Run& run) {
 
 Result<std::unique_ptr<Meter>> Meter::create(const Graph& real, const Samples& all, size_t count,
                                              size_t threads) {
-  auto out = std::make_unique<Meter>(threads);
   const auto samples = spread_samples(all, count);
+  auto out = std::make_unique<Meter>(lanes_for(real, samples->count(), threads));
   for (const Leaf& leaf : real.outputs)
     if (leaf.value.valid()) out->judged_.push_back(is_float(real.dtype(leaf.value)));
   out->samples_.resize(samples->count());
-  out->lanes_ = std::vector<Lane>(std::min(out->pool_.threads(), samples->count()));
   std::vector<std::unique_ptr<Watched>> models(out->lanes_.size());
   SF_TRY(out->for_samples([&](Lane& lane, size_t i) -> Status {
     auto& model = models[static_cast<size_t>(&lane - out->lanes_.data())];
     if (!model) {
-      SF_ASSIGN(model, Watched::create(real, lane.pool));
+      SF_ASSIGN(model, Watched::create(real, *lane.pool));
     }
     SF_ASSIGN(const std::vector<Tensor> fed, samples->read(i));
     SF_ASSIGN(const Feed feed, match_inputs(real, fed));
@@ -88,7 +90,7 @@ Status Meter::prepare(const Graph& quantized, bool real_weights) {
   pool_.for_each(lanes_.size(), [&](size_t k) {
     lanes_[k].status = [&]() -> Status {
       SF_ASSIGN(lanes_[k].model,
-                Simulation::create(rounded, lanes_[k].pool, /*inside=*/false, /*rounded=*/true));
+                Simulation::create(rounded, *lanes_[k].pool, /*inside=*/false, /*rounded=*/true));
       return {};
     }();
   });

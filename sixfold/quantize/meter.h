@@ -12,7 +12,7 @@ namespace sixfold {
 
 class Meter {
  public:
-  explicit Meter(size_t threads) : pool_(threads) {}
+  explicit Meter(const Lanes& lanes);
   static Result<std::unique_ptr<Meter>> create(const Graph& real, const Samples& samples, size_t count,
                                                size_t threads);
   // Decibels of the worst output. Graphs that differ only in the grids of values are run by the models of the
@@ -25,7 +25,7 @@ class Meter {
     std::vector<Tensor> inputs, outputs;
   };
   struct Lane {
-    cpu::Pool pool{1};
+    std::unique_ptr<cpu::Pool> pool;
     std::unique_ptr<Simulation> model;
     Status status;
   };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <thread>
 
 #include "sixfold/engine/session.h"
 #include "sixfold/quantize/calibrate.h"
@@ -112,13 +111,13 @@ std::vector<size_t> Accuracy::worst() const {
 
 Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Samples& samples, size_t threads) {
   SF_TRY(check_samples(real, samples));
-  if (threads == 0) threads = std::max<size_t>(std::thread::hardware_concurrency(), 1);
-  const size_t width = std::min<size_t>({threads, samples.count(), 4});
+  const Lanes lanes = lanes_for(real, std::min<size_t>(samples.count(), 4), threads);
+  const size_t width = lanes.count;
   const Graph rounded = with_rounded_constants(quantized);
   const std::vector<bool> masked = find_masked(real);
   std::vector<Worker> workers(width);
   for (Worker& w : workers) {
-    w.pool = std::make_unique<cpu::Pool>(std::max<size_t>(threads / width, 1));
+    w.pool = std::make_unique<cpu::Pool>(lanes.threads);
     SF_ASSIGN(w.real, Watched::create(real, *w.pool));
     SF_ASSIGN(w.quantized, Simulation::create(rounded, *w.pool, /*inside=*/false, /*rounded=*/true));
     w.kept.resize(real.value_count());

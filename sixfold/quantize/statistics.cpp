@@ -106,10 +106,13 @@ void Histogram::add(const float* x, int64_t n) {
   // A power of two: the product is exact, so an element's bin does not depend on when the bins were made.
   const double inverse = std::ldexp(1.0, -exponent_);
   const auto first = static_cast<double>(first_);
-  const auto bins = static_cast<double>(counts_.size());
+  const double end = first + static_cast<double>(counts_.size());
   for (int64_t i = 0; i < n; ++i) {
-    const double b = std::floor(static_cast<double>(x[i]) * inverse) - first;
-    if (b >= 0 && b < bins) ++counts_[static_cast<size_t>(b)];
+    const double y = static_cast<double>(x[i]) * inverse;
+    if (!(y >= first && y < end)) continue;
+    auto b = static_cast<int64_t>(y);  // towards zero; std::floor is a call
+    b -= static_cast<double>(b) > y;
+    ++counts_[static_cast<size_t>(b - first_)];
   }
 }
 

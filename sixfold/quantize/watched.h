@@ -13,6 +13,13 @@ namespace sixfold {
 // for the value between them.
 bool is_inside_product(const Graph& graph, ValueId value);
 
+// How many models of a graph to make for so many samples on so many threads: each packs the weights for
+// itself, so a large one runs its samples one after the other, with the threads inside.
+struct Lanes {
+  size_t count = 1, threads = 1;  // threads of each
+};
+Lanes lanes_for(const Graph& graph, size_t samples, size_t threads);
+
 class Watched {
  public:
   // Every node is canonical and every shape static. Values that is_inside_product tells are not shown, and
