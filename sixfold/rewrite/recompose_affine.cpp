@@ -118,7 +118,7 @@ std::span<const Rule> recompose_rules() {
                              {"form_softmax", form_softmax},
                              {"form_log_softmax", form_log_softmax},
                              {"ask_the_mask", ask_the_mask}};
-    all.insert(all.end(), activation_rules().begin(), activation_rules().end());
+    for (const Rule& rule : activation_rules()) all.push_back(rule);
     all.push_back({"form_batch_norm", form_batch_norm});
     all.push_back({"fold_batch_norm", fold_batch_norm});
     all.push_back({"mean_of_sum", mean_of_sum});
