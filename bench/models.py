@@ -163,13 +163,15 @@ def cpu_name():
     return found[1] if found else platform.machine()
 
 
-def arguments(description):
+def arguments(description, cpu=False):
     """Those of every table of models beside a peer."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="")
     parser.add_argument("--json", type=pathlib.Path)
+    if cpu:
+        parser.add_argument("--cpu", action="store_true")
     return parser.parse_args()
 
 
