@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from conftest import MODEL, TEST_SET, call, fails
 from test_conformance import cases, run_on_npu  # noqa: F401  (a fixture)
 from test_htp import environment, every
@@ -82,3 +83,22 @@ def test_weights_have_a_scale_for_each_channel(flags, types, samples, tmp_path):
 def test_samples_are_asked_for(tmp_path):
     said = fails("compile", MODEL, "-o", tmp_path / "m.pte", "--backend", "htp", "--precision", "8a8w", env=environment())
     assert "--calib" in said
+
+
+def test_an_rms_norm_of_8_bits_has_all_of_its_rows(tmp_path):
+    """Qualcomm's RmsNorm of 8 bits is wrong after the first 8 of its third axis from the end: as rows it is right."""
+    class Norm(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.rms_norm(x, (16,), eps=1e-6)
+
+    torch.manual_seed(0)
+    x = torch.randn(8, 1, 12, 4, 16)
+    torch.export.save(torch.export.export(Norm(), (x[0],)), tmp_path / "m.pt2")
+    np.savez(tmp_path / "x.npz", in0=x.numpy())
+    done = call("compile", tmp_path / "m.pt2", "-o", tmp_path / "m.pte", "--backend", "htp", "--engine", "qnn", "--precision", "8a8w", "--calib",
+                tmp_path / "x.npz", env=environment())
+    assert done.returncode == 0, done.stderr
+    done = call("run", tmp_path / "m.pte", "--engine", "qnn", "--npz", tmp_path / "x.npz", "--npz-out", tmp_path / "y.npz", env=environment())
+    assert done.returncode == 0, done.stderr
+    want = Norm()(x).numpy()
+    assert np.abs(np.load(tmp_path / "y.npz")["out0"] - want).max() < 0.03 * np.abs(want).max()
