@@ -129,6 +129,12 @@ struct Cumulate {
   bool exclusive, reverse;
   Codec x, y;
 
+  // Fixed point: a sum stays within what the output can say.
+  double add(double sum, double v) const {
+    if (!qnn::is_fixed(y.dtype)) return sum + v;
+    return std::clamp(sum + v, y.decode(y.limits.min), y.decode(y.limits.max));
+  }
+
   void run(const Run& run) const {
     with_type(x.dtype, [&](auto t) {
       using T = decltype(t);
@@ -141,9 +147,9 @@ struct Cumulate {
               for (int64_t i = 0; i < around.extent; ++i) {
                 const int64_t at = base + (reverse ? around.extent - 1 - i : i) * around.after;
                 const double v = x.decode(run.in<T>(0)[at]);
-                if (!exclusive) sum += v;
+                if (!exclusive) sum = add(sum, v);
                 run.out<T>()[at] = y.encode<T>(sum);
-                if (exclusive) sum += v;
+                if (exclusive) sum = add(sum, v);
               }
             }
           });
