@@ -39,7 +39,11 @@ HWY_INLINE void store_some(D d, V v, float* y, int64_t n) {
 
 // ---- sums along a row. `valid` marks the lanes before the end; the others hold 0.
 
-constexpr int64_t kBlock = 2048;  // floats between additions in double
+// Floats between additions in double: at most 64 in each of the four chains of each lane, so that narrow
+// vectors lose no more digits than wide ones.
+HWY_INLINE int64_t block_size() {
+  return std::min<int64_t>(2048, 64 * 4 * static_cast<int64_t>(hn::Lanes(D())));
+}
 
 template <typename Add>
 HWY_INLINE void for_vectors(const float* x, int64_t n, const Add& add) {
@@ -64,9 +68,10 @@ HWY_INLINE double total(D d, V a, V b, V c, V e) {
 double SumRow(const float* x, int64_t n) {
   const D d;
   double sum = 0;
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
+  const int64_t step = block_size();
+  for (int64_t begin = 0; begin < n; begin += step) {
     V s[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    for_vectors(x + begin, std::min(kBlock, n - begin),
+    for_vectors(x + begin, std::min(step, n - begin),
                 [&](int k, V v, auto, bool) HWY_ATTR { s[k] = hn::Add(s[k], v); });
     sum += total(d, s[0], s[1], s[2], s[3]);
   }
@@ -76,9 +81,10 @@ double SumRow(const float* x, int64_t n) {
 double SumSquaresRow(const float* x, int64_t n) {
   const D d;
   double sum = 0;
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
+  const int64_t step = block_size();
+  for (int64_t begin = 0; begin < n; begin += step) {
     V s[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    for_vectors(x + begin, std::min(kBlock, n - begin),
+    for_vectors(x + begin, std::min(step, n - begin),
                 [&](int k, V v, auto, bool) HWY_ATTR { s[k] = hn::MulAdd(v, v, s[k]); });
     sum += total(d, s[0], s[1], s[2], s[3]);
   }
@@ -89,10 +95,11 @@ Moments MomentsRow(const float* x, int64_t n, float shift) {
   const D d;
   const V m = hn::Set(d, shift);
   Moments sum;
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
+  const int64_t step = block_size();
+  for (int64_t begin = 0; begin < n; begin += step) {
     V s[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
     V q[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-    for_vectors(x + begin, std::min(kBlock, n - begin), [&](int k, V v, auto valid, bool whole) HWY_ATTR {
+    for_vectors(x + begin, std::min(step, n - begin), [&](int k, V v, auto valid, bool whole) HWY_ATTR {
       V c = hn::Sub(v, m);
       if (!whole) c = hn::IfThenElseZero(valid, c);
       s[k] = hn::Add(s[k], c);
