@@ -2,6 +2,7 @@
 // bits: with activations shifted to [-128, 127], |x| times the weight with x's sign stays below that, if no
 // weight is -128. Blocks that have one go through 16-bit products.
 #if defined(__x86_64__)
+#include <hwy/base.h>
 #include <immintrin.h>
 
 #include <algorithm>
@@ -10,12 +11,7 @@
 #include "sixfold/cpu/quant_kernels.h"
 
 // After the headers: what they define stays code for any CPU.
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2")
-#endif
+HWY_PUSH_ATTRIBUTES("avx2")
 
 namespace sixfold::cpu {
 namespace {
@@ -302,9 +298,5 @@ void depthwise(const QuantTaps& t) {
 extern const QuantKernels kAvx2QuantKernels = {"avx2", 2, 2, 2, 2, product, depthwise};
 
 }  // namespace sixfold::cpu
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+HWY_POP_ATTRIBUTES
 #endif

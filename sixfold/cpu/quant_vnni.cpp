@@ -1,5 +1,6 @@
 // AVX-512 with VNNI: a block's weights are one register, and vpdpbusd multiplies unsigned by signed bytes.
 #if defined(__x86_64__)
+#include <hwy/base.h>
 #include <immintrin.h>
 
 #include <algorithm>
@@ -7,16 +8,12 @@
 
 #include "sixfold/cpu/quant_kernels.h"
 
-// After the headers: what they define stays code for any CPU.
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni"))), \
-                             apply_to = function)
-#else
+#if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wuninitialized"  // of g++ 12's own headers
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")
 #endif
+// After the headers: what they define stays code for any CPU.
+HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")
 
 #include "sixfold/cpu/quant_vnni-inl.h"
 
@@ -184,9 +181,5 @@ void product(const QuantTile& t, int64_t row_count) {
 extern const QuantKernels kVnniQuantKernels = {"vnni", 6, 4, 6, 2, product, vnni_depthwise};
 
 }  // namespace sixfold::cpu
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+HWY_POP_ATTRIBUTES
 #endif

@@ -2,6 +2,7 @@
 // lane: bytes of four rows are interleaved, which leaves 64 channels in four parts; lane l of part p has
 // channels 16 l + 4 p to 16 l + 4 p + 3. Results are packed from parts back to their order.
 #if defined(__x86_64__)
+#include <hwy/base.h>
 #include <immintrin.h>
 
 #include <algorithm>
@@ -9,16 +10,12 @@
 
 #include "sixfold/cpu/quant_kernels.h"
 
-// After the headers: what they define stays code for any CPU.
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni"))), \
-                             apply_to = function)
-#else
+#if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wuninitialized"  // of g++ 12's own headers
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")
 #endif
+// After the headers: what they define stays code for any CPU.
+HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")
 #include "sixfold/cpu/quant_vnni-inl.h"
 
 namespace sixfold::cpu {
@@ -328,9 +325,5 @@ void vnni_depthwise(const QuantTaps& t) {
 }
 
 }  // namespace sixfold::cpu
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+HWY_POP_ATTRIBUTES
 #endif

@@ -109,10 +109,7 @@ class Calibrator {
     const size_t threads =
         options_.threads ? options_.threads : std::max<size_t>(std::thread::hardware_concurrency(), 1);
     // Each worker packs the weights for itself: a large model runs in few of them, with threads inside.
-    size_t bytes = 1;
-    for (const Value& v : graph_.values())
-      if (v.kind == ValueKind::constant) bytes += v.constant.size_bytes();
-    const size_t fit = std::max<size_t>((size_t{1} << 30) / bytes, 1);
+    const size_t fit = std::max<size_t>((size_t{1} << 30) / (constant_bytes(graph_) + 1), 1);
     const size_t width = std::min({threads, fit, samples_.count()});
     workers_.resize(width);
     cpu::Pool(width).for_each(width, [&](size_t i) {

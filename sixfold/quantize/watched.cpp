@@ -20,14 +20,18 @@ bool is_inside_product(const Graph& graph, ValueId value) {
   return next == Op::relu || next == Op::clamp;
 }
 
-Lanes lanes_for(const Graph& graph, size_t samples, size_t threads) {
-  constexpr size_t kLargeBytes = size_t{64} << 20;
-  if (threads == 0) threads = std::max<size_t>(std::thread::hardware_concurrency(), 1);
+size_t constant_bytes(const Graph& graph) {
   size_t bytes = 0;
   for (const Value& v : graph.values())
     if (v.kind == ValueKind::constant) bytes += v.constant.size_bytes();
+  return bytes;
+}
+
+Lanes lanes_for(const Graph& graph, size_t samples, size_t threads) {
+  constexpr size_t kLargeBytes = size_t{64} << 20;
+  if (threads == 0) threads = std::max<size_t>(std::thread::hardware_concurrency(), 1);
   // A model is worth as much as some runs.
-  const size_t fit = bytes < kLargeBytes ? samples : (samples + 3) / 4;
+  const size_t fit = constant_bytes(graph) < kLargeBytes ? samples : (samples + 3) / 4;
   const size_t count = std::max<size_t>(std::min(threads, fit), 1);
   return {count, std::max<size_t>(threads / count, 1)};
 }

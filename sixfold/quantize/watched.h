@@ -13,6 +13,8 @@ namespace sixfold {
 // for the value between them.
 bool is_inside_product(const Graph& graph, ValueId value);
 
+size_t constant_bytes(const Graph& graph);
+
 // How many models of a graph to make for so many samples on so many threads: each packs the weights for
 // itself, so a large one runs its samples one after the other, with the threads inside.
 struct Lanes {

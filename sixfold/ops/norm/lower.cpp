@@ -1,5 +1,4 @@
 // Softmax and normalizations on the NPU.
-#include <algorithm>
 #include <cmath>
 
 #include "sixfold/lower/fit.h"
@@ -72,10 +71,8 @@ void layer_norm(Lowering& l) {
   std::vector<uint32_t> dims(shape.begin(), shape.end() - static_cast<int64_t>(axes));
   dims.push_back(static_cast<uint32_t>(count));
   // The device gets most of an RMS norm of 8 bits wrong when rows lie along more than one axis.
-  const bool loses_rows =
-      rms && l.quantized() && qnn::size_of(fixed_type(*l.encoding(0))) == 1 &&
-      std::any_of(dims.begin(), dims.end() - std::min<ptrdiff_t>(dims.end() - dims.begin(), 2),
-                  [](uint32_t d) { return d > 1; });
+  const bool loses_rows = rms && l.quantized() && qnn::size_of(fixed_type(*l.encoding(0))) == 1 &&
+                          dims.size() > 2 && numel(shape) != dims[dims.size() - 2] * count;
   if (dims.size() > 4 || loses_rows) {  // rows are all alike
     dims = around_axis(dims, dims.size() - 1);
     dims.pop_back();

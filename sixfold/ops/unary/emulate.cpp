@@ -307,7 +307,8 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
   const size_t count = qnn::size_of(x.dtype) == 1 ? 256 : 65536;
   const Codec from = Codec::of(x), to = Codec::of(y);
   const bool wide = qnn::size_of(x.dtype) == 2 && qnn::size_of(y.dtype) == 2;
-  const std::optional<WideFunction> own = wide ? wide_function(f.op) : std::nullopt;
+  std::optional<WideResult> own;
+  if (const auto function = wide ? wide_function(f.op) : std::nullopt) own.emplace(*function, from, to);
   // Entry i is for the bits i of an element.
   const auto fill = [&]<typename U>(std::span<U> table) {
     for (size_t i = 0; i < count; ++i) {
@@ -315,7 +316,7 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
       const int64_t q = from.limits.min < 0 ? (count == 256 ? int64_t{static_cast<int8_t>(bits)}
                                                             : int64_t{static_cast<int16_t>(bits)})
                                             : bits;
-      table[i] = own ? static_cast<U>(WideResult(*own, from, to)(q))
+      table[i] = own ? static_cast<U>((*own)(q))
                      : to.encode<U>(f(static_cast<double>(q + from.offset) * from.scale));
     }
   };
