@@ -19,7 +19,7 @@ def export(module, args, path, **kwargs):
 
 
 def compiled(out, *args):
-    done = call("compile", *args, "-o", out, "--json")
+    done = call("compile", *args, "--backend", "cpu", "-o", out, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -41,6 +41,16 @@ def test_the_digits_are_read(tmp_path):
     assert right >= 350
 
 
+def test_the_npu_is_what_a_model_is_compiled_for_unless_the_cpu_is_named(tmp_path):
+    done = call("compile", MODEL, "-o", tmp_path / "npu.pte", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["delegates"] == 1 and not report["cpu_nodes"] and report["soc"] == "SM8650"
+    said = fails("compile", MODEL, "--backend", "cpu", "--precision", "8a8w", "-o", tmp_path / "cpu.pte")
+    assert "--precision is for --backend htp, and the backend is cpu" in said
+    assert not (tmp_path / "cpu.pte").exists()
+
+
 def test_two_runs_give_the_same_bytes(tmp_path):
     compiled(tmp_path / "a.pte", MODEL)
     compiled(tmp_path / "b.pte", MODEL)
@@ -48,7 +58,7 @@ def test_two_runs_give_the_same_bytes(tmp_path):
 
 
 def test_text_says_what_was_done(tmp_path):
-    done = call("compile", MODEL, "-o", tmp_path / "digits.pte")
+    done = call("compile", MODEL, "--backend", "cpu", "-o", tmp_path / "digits.pte")
     assert done.returncode == 0
     for word in ("imported", "kernels", "arena", "wrote"):
         assert word in done.stdout
@@ -124,12 +134,12 @@ def test_sizes_up_to_their_bound_are_computed(tmp_path):
 
 def test_a_size_without_a_bound_is_asked_for(tmp_path):
     path = export(Flexible(), (torch.randn(1, 6, 8),), tmp_path / "m.pt2", dynamic_shapes=({1: torch.export.Dim.AUTO},))
-    said = fails("compile", path, "-o", tmp_path / "m.pte")
+    said = fails("compile", path, "--backend", "cpu", "-o", tmp_path / "m.pte")
     assert "has no upper bound: give one with --bound" in said
     symbol = said.split("symbol ")[1].split()[0]
     compiled(tmp_path / "m.pte", path, "--bound", f"{symbol}=16")
     assert len(load(tmp_path / "m.pte").execute([torch.randn(1, 16, 8)])) == 2
-    assert "the model's symbols are" in fails("compile", path, "-o", tmp_path / "m.pte", "--bound", "zz=4")
+    assert "the model's symbols are" in fails("compile", path, "--backend", "cpu", "-o", tmp_path / "m.pte", "--bound", "zz=4")
 
 
 def test_what_has_no_kernel_is_refused_by_name(tmp_path):
@@ -139,12 +149,12 @@ def test_what_has_no_kernel_is_refused_by_name(tmp_path):
             return a, torch.zeros(4, 2000).scatter_reduce(1, i, x, "prod")
 
     args = (torch.randn(4, 1000), torch.zeros(4, 1000, dtype=torch.int64))
-    said = fails("compile", export(Reduced(), args, tmp_path / "m.pt2"), "-o", tmp_path / "m.pte")
+    said = fails("compile", export(Reduced(), args, tmp_path / "m.pt2"), "--backend", "cpu", "-o", tmp_path / "m.pte")
     assert "2 nodes" in said and "scatter" in said and not (tmp_path / "m.pte").exists()
 
 
 def test_options_are_checked(tmp_path):
-    assert "expected cpu" in fails("compile", MODEL, "-o", tmp_path / "m.pte", "--backend", "abacus")
+    assert "expected htp or cpu" in fails("compile", MODEL, "-o", tmp_path / "m.pte", "--backend", "abacus")
     assert "power of two" in fails("compile", MODEL, "-o", tmp_path / "m.pte", "--alignment", 48)
     assert "SYMBOL=N" in fails("compile", MODEL, "-o", tmp_path / "m.pte", "--bound", "s0=many")
 

@@ -77,7 +77,8 @@ Status kernels_command(const KernelsOptions& options);
 // sixfold compile
 struct CompileOptions {
   std::vector<std::string> models;  // MODEL.pt2, or NAME=MODEL.pt2 for each of several methods
-  std::string output, backend = "cpu";
+  std::string output, backend = "htp";
+  std::string npu_option;  // one that was given and that only the NPU has
   HtpChoice htp;
   uint64_t alignment = 64, segment_alignment = 128, constant_alignment = 16;
   bool page_align = false, plan_inputs = true, plan_outputs = true, in_place = true, json = false;

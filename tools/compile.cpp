@@ -245,7 +245,9 @@ void print(const std::vector<Compiled>& compiled, const Json& report, const std:
 Status compile_command(const CompileOptions& options) {
   const bool htp = options.backend == "htp";
   if (!htp && options.backend != "cpu")
-    return invalid_argument("--backend is ", options.backend, ", expected cpu or htp");
+    return invalid_argument("--backend is ", options.backend, ", expected htp or cpu");
+  if (!htp && !options.npu_option.empty())
+    return invalid_argument(options.npu_option, " is for --backend htp, and the backend is cpu");
   SF_TRY(check_alignment("--alignment", options.alignment, 1 << 20));
   SF_TRY(check_alignment("--segment-alignment", options.segment_alignment, 1 << 20));
   SF_TRY(check_alignment("--constant-alignment", options.constant_alignment, 1 << 20));

@@ -173,9 +173,8 @@ void add_compile(CLI::App& app, Command& chosen) {
   compile->add_option("-o,--output", options->output, "The .pte to write")->required();
   compile
       ->add_option("--backend", options->backend,
-                   "What computes: cpu (ExecuTorch's own kernels) or htp (the NPU)")
+                   "What computes: htp (the NPU), or cpu (ExecuTorch's own kernels)")
       ->capture_default_str();
-  add_htp(*compile, options->htp);
   compile->add_option("--alignment", options->alignment, "Alignment of tensors in the arena, in bytes")
       ->capture_default_str();
   compile->add_option("--segment-alignment", options->segment_alignment, "Alignment of segments, in bytes")
@@ -186,11 +185,6 @@ void add_compile(CLI::App& app, Command& chosen) {
                     "Segments start at pages, so that each can be mapped");
   compile->add_option("--bound,--bounds", options->bounds,
                       "SYMBOL=N: the most that a symbolic size may be; for the NPU, what it is");
-  compile->add_option(
-      "--cache", options->htp.cache,
-      "Folder that keeps the NPU's parts by content: what did not change is not compiled again");
-  compile->add_flag("--fail-on-fallback", options->fail_on_fallback,
-                    "Write nothing and exit 1 when a node would run on the CPU");
   compile->add_flag("!--no-plan-inputs", options->plan_inputs, "Inputs stay in the caller's memory");
   compile->add_flag("!--no-plan-outputs", options->plan_outputs, "The caller brings memory for outputs");
   compile->add_flag("!--no-in-place", options->in_place, "No kernel writes over its operand");
@@ -198,7 +192,18 @@ void add_compile(CLI::App& app, Command& chosen) {
                     "On the CPU, batch norms stay calls instead of going into weights: torch's own rounding");
   compile->add_option("--disable-rule", options->disabled, "Rewrite rule to leave out, by name");
   compile->add_flag("--json", options->json, "One JSON object on stdout instead of text");
-  compile->callback([=, &chosen] { chosen = [=] { return compile_command(*options); }; });
+  CLI::App* npu = compile->add_option_group("NPU");
+  add_htp(*npu, options->htp);
+  npu->add_option(
+      "--cache", options->htp.cache,
+      "Folder that keeps the NPU's parts by content: what did not change is not compiled again");
+  npu->add_flag("--fail-on-fallback", options->fail_on_fallback,
+                "Write nothing and exit 1 when a node would run on the CPU");
+  compile->callback([=, &chosen] {
+    for (const CLI::Option* option : npu->get_options())
+      if (option->count() > 0) options->npu_option = option->get_name();
+    chosen = [=] { return compile_command(*options); };
+  });
 }
 
 void add_audit(CLI::App& app, Command& chosen) {
