@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 
 #include "sixfold/cpu/pool.h"
 #include "sixfold/cpu/quant.h"
@@ -39,9 +40,11 @@ struct QuantLayout {
 };
 QuantLayout quant_layout(const QuantWindow& window);
 
-// weight(tap, input, output) is in [-128, 127]; output counts over all groups. Sets the weights and their
-// sums in `packed`, zero in the padding; biases and factors are the caller's .
-using QuantWeight = std::function<int32_t(int64_t tap, int64_t input, int64_t output)>;
+// Gives the weights, in [-128, 127], of a tap and an input for the outputs from `first` on, which counts over
+// all groups; they are of one group. Sets the weights and their sums in `packed`, zero in the padding; biases
+// and factors are the caller's.
+using QuantWeight =
+    std::function<void(int64_t tap, int64_t input, int64_t first, std::span<int32_t> outputs)>;
 void pack_quant(const QuantWindow& window, const QuantWeight& weight, std::byte* packed);
 QuantChannels* quant_channels(const QuantWindow& window, std::byte* packed);
 // The block and the place in it of an output channel.

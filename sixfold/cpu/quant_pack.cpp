@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "sixfold/cpu/quant_conv.h"
@@ -53,6 +54,9 @@ void pack_quant(const QuantWindow& w, const QuantWeight& weight, std::byte* pack
     while (last < w.out_channels && quant_place(w, last).block == place.block) ++last;
     int8_t* block = bytes + place.block * l.block_bytes;
     QuantChannels& here = channels[place.block];
+    const auto count = static_cast<size_t>(last - first);
+    std::array<int32_t, kQuantBlock> values;
+    bool lowest = false;
     for (int64_t t = 0; t < w.taps(); ++t) {
       for (int64_t c = 0; c < inputs; ++c) {
         // Position among the groups of four.
@@ -61,15 +65,16 @@ void pack_quant(const QuantWindow& w, const QuantWeight& weight, std::byte* pack
                            : l.joined  ? row * l.groups * kQuantGroup + column * inputs + c
                                        : t * l.groups * kQuantGroup + c;
         int8_t* cell = block + at / kQuantGroup * kQuantBlock * kQuantGroup + at % kQuantGroup;
-        for (int64_t o = first; o < last; ++o) {
-          const int32_t value = weight(t, c, o);
-          const int64_t lane = place.i + o - first;
-          cell[lane * kQuantGroup] = static_cast<int8_t>(value);
-          here.sum[lane] += value;
-          if (value == -128) here.flags[kHasLowest] = 1;
+        weight(t, c, first, std::span(values).first(count));
+        for (size_t i = 0; i < count; ++i) {
+          const int64_t lane = place.i + static_cast<int64_t>(i);
+          cell[lane * kQuantGroup] = static_cast<int8_t>(values[i]);
+          here.sum[lane] += values[i];
+          lowest |= values[i] == -128;
         }
       }
     }
+    if (lowest) here.flags[kHasLowest] = 1;
   }
 }
 

@@ -66,8 +66,9 @@ std::vector<int32_t> run(const Case& c, const QuantKernels& kernels, Pool& pool)
   std::byte* packed = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
   pack_quant(
       w,
-      [&](int64_t t, int64_t i, int64_t o) {
-        return c.weights[static_cast<size_t>((t * w.inputs() + i) * w.out_channels + o)];
+      [&](int64_t t, int64_t i, int64_t first, std::span<int32_t> outputs) {
+        const auto at = c.weights.begin() + (t * w.inputs() + i) * w.out_channels + first;
+        std::copy_n(at, outputs.size(), outputs.begin());
       },
       packed);
   QuantChannels* channels = quant_channels(w, packed);

@@ -1,5 +1,6 @@
 #include "sixfold/emulator/op_view.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace sixfold::emulator {
@@ -36,6 +37,12 @@ ScaleOffset TensorDef::channel_encoding(size_t channel) const {
   const auto* channels = channels_of(quantization);
   if (!channels || channels->empty()) return encoding();
   return (*channels)[channels->size() == 1 ? 0 : channel];
+}
+
+bool TensorDef::has_one_offset() const {
+  const auto* channels = channels_of(quantization);
+  return !channels || std::all_of(channels->begin(), channels->end(),
+                                  [&](const ScaleOffset& c) { return c.offset == channels->front().offset; });
 }
 
 uint32_t TensorDef::bits() const {

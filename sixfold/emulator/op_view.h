@@ -42,6 +42,7 @@ struct TensorDef {
   bool is_per_channel() const;  // axis or block encodings
   // Scale and offset of an index of the encoding's axis; the same for all when there is one scale only.
   ScaleOffset channel_encoding(size_t channel) const;
+  bool has_one_offset() const;  // for all channels
   // Bits that count in each element: fewer than the type's with a bit-width encoding.
   uint32_t bits() const;
   bool is_float() const { return dtype == DataType::f32 || dtype == DataType::f16; }

@@ -4,34 +4,54 @@
 
 namespace sixfold::emulator {
 
+template <typename T>
+static void copy_apart(const std::byte* data, int64_t index, int64_t step, std::span<int64_t> to) {
+  const T* from = reinterpret_cast<const T*>(data) + index;
+  for (size_t i = 0; i < to.size(); ++i) to[i] = from[static_cast<int64_t>(i) * step];
+}
+
 int64_t FixedWeights::at(int64_t index, int64_t output, int64_t input) const {
-  const auto i = static_cast<size_t>(index);
   int64_t q = 0;
+  read(index, 0, output, input, {&q, 1});
+  return q;
+}
+
+void FixedWeights::read(int64_t index, int64_t step, int64_t first, int64_t input,
+                        std::span<int64_t> to) const {
   switch (tensor_.dtype) {
     case DataType::ufixed8:
     case DataType::u8:
-      q = reinterpret_cast<const uint8_t*>(tensor_.data)[i];
+      copy_apart<uint8_t>(tensor_.data, index, step, to);
       break;
     case DataType::sfixed16:
-      q = reinterpret_cast<const int16_t*>(tensor_.data)[i];
+      copy_apart<int16_t>(tensor_.data, index, step, to);
       break;
     case DataType::ufixed16:
-      q = reinterpret_cast<const uint16_t*>(tensor_.data)[i];
+      copy_apart<uint16_t>(tensor_.data, index, step, to);
       break;
     default:
-      q = reinterpret_cast<const int8_t*>(tensor_.data)[i];
+      copy_apart<int8_t>(tensor_.data, index, step, to);
   }
-  if (const uint32_t bits = tensor_.bits(); bits > 0 && bits < 8) {
-    const auto low = static_cast<uint64_t>(q) << (64 - bits);  // only these bits count
-    q = static_cast<int64_t>(low) >> (64 - bits);
-  }
+  if (bits_ > 0 && bits_ < 8)
+    for (int64_t& q : to) {
+      const auto low = static_cast<uint64_t>(q) << (64 - bits_);  // only these bits count
+      q = static_cast<int64_t>(low) >> (64 - bits_);
+    }
   if (const auto* block = std::get_if<qnn::BlockExpansion>(&tensor_.quantization)) {
     const auto blocks = static_cast<int64_t>(block->blocks);
     const int64_t b = blocks > 0 ? input * blocks / inputs_ : 0;
-    const auto at = static_cast<size_t>(output * blocks + b);
-    return at < block->block_scales.size() ? q * block->block_scales[at] : 0;
+    for (size_t i = 0; i < to.size(); ++i) {
+      const auto at = static_cast<size_t>((first + static_cast<int64_t>(i)) * blocks + b);
+      to[i] = at < block->block_scales.size() ? to[i] * block->block_scales[at] : 0;
+    }
+    return;
   }
-  return q + tensor_.channel_encoding(static_cast<size_t>(output)).offset;
+  if (one_offset_) {
+    for (int64_t& q : to) q += offset_;
+    return;
+  }
+  for (size_t i = 0; i < to.size(); ++i)
+    to[i] += tensor_.channel_encoding(static_cast<size_t>(first) + i).offset;
 }
 
 bool FixedWeights::are_bytes() const {
@@ -151,22 +171,32 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
   const FixedWeights weights(spec.weights, w.inputs());
   const bool bytes = weights.are_bytes();
   std::vector<int64_t> largest(bytes ? 0 : static_cast<size_t>(w.out_channels), 127);
-  const auto value = [&](int64_t tap, int64_t input, int64_t output) -> int64_t {
-    const int64_t at = index(phase, tap, input, output);
-    return at < 0 ? 0 : weights.at(at, output, input);
+  std::array<int64_t, cpu::kQuantBlock> values{};
+  const auto read = [&](int64_t tap, int64_t input, int64_t first, size_t count) {
+    const auto to = std::span(values).first(count);
+    const int64_t at = index(phase, tap, input, first);
+    if (at < 0)
+      std::fill(to.begin(), to.end(), 0);
+    else  // the outputs of a group are equally far apart
+      weights.read(at, count > 1 ? index(phase, tap, input, first + 1) - at : 0, first, input, to);
+    return to;
   };
   for (int64_t o = 0; !bytes && o < w.out_channels; ++o)
     for (int64_t t = 0; t < w.taps(); ++t)
       for (int64_t i = 0; i < w.inputs(); ++i)
-        largest[static_cast<size_t>(o)] = std::max(largest[static_cast<size_t>(o)], std::abs(value(t, i, o)));
+        largest[static_cast<size_t>(o)] =
+            std::max(largest[static_cast<size_t>(o)], std::abs(read(t, i, o, 1)[0]));
   pack_quant(
       w,
-      [&](int64_t tap, int64_t input, int64_t output) {
-        const int64_t v = value(tap, input, output);
-        const int64_t most = bytes ? 127 : largest[static_cast<size_t>(output)];
-        if (most == 127) return static_cast<int32_t>(v);
-        return static_cast<int32_t>(
-            std::floor(static_cast<double>(v) * 127 / static_cast<double>(most) + 0.5));
+      [&](int64_t tap, int64_t input, int64_t first, std::span<int32_t> outputs) {
+        const auto numbers = read(tap, input, first, outputs.size());
+        for (size_t i = 0; i < outputs.size(); ++i) {
+          const int64_t most = bytes ? 127 : largest[static_cast<size_t>(first) + i];
+          outputs[i] = static_cast<int32_t>(
+              most == 127 ? numbers[i]
+                          : static_cast<int64_t>(std::floor(
+                                static_cast<double>(numbers[i]) * 127 / static_cast<double>(most) + 0.5)));
+        }
       },
       packed);
   cpu::QuantChannels* channels = quant_channels(w, packed);

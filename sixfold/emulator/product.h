@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -17,8 +18,15 @@ namespace sixfold::emulator {
 class FixedWeights {
  public:
   // inputs: of one output channel, which blocks divide.
-  FixedWeights(const TensorDef& tensor, int64_t inputs) : tensor_(tensor), inputs_(inputs) {}
+  FixedWeights(const TensorDef& tensor, int64_t inputs)
+      : tensor_(tensor),
+        inputs_(inputs),
+        bits_(tensor.bits()),
+        offset_(tensor.channel_encoding(0).offset),
+        one_offset_(tensor.has_one_offset()) {}
   int64_t at(int64_t index, int64_t output, int64_t input) const;
+  // Of the outputs from `first` on, whose numbers begin at `index` and lie `step` elements apart.
+  void read(int64_t index, int64_t step, int64_t first, int64_t input, std::span<int64_t> to) const;
   double scale(int64_t output) const {
     return static_cast<double>(tensor_.channel_encoding(static_cast<size_t>(output)).scale);
   }
@@ -28,6 +36,9 @@ class FixedWeights {
  private:
   const TensorDef& tensor_;
   int64_t inputs_;
+  uint32_t bits_;
+  int32_t offset_;  // of the first channel
+  bool one_offset_;
 };
 
 // The biases of all outputs in units of (input scale * weight scale), of which there may be one for each

@@ -92,16 +92,17 @@ Result<const std::byte*> pack_wide(const OpView& op, const ConvShape& s, const C
       return at < 0 ? 0 : std::clamp<int64_t>(weights.at(at, output, input), -32768, cpu::kLargestPair);
     };
     const auto top = [](int64_t v) { return (v + 128) >> 8; };
-    pack_quant(
-        window, [&](int64_t t, int64_t i, int64_t o) { return static_cast<int32_t>(top(number(t, i, o))); },
-        out.data());
-    pack_quant(
-        window,
-        [&](int64_t t, int64_t i, int64_t o) {
-          const int64_t v = number(t, i, o);
-          return static_cast<int32_t>(v - 256 * top(v));
-        },
-        out.data() + bytes);
+    const auto pack = [&](auto part, std::byte* to) {
+      pack_quant(
+          window,
+          [&](int64_t t, int64_t i, int64_t first, std::span<int32_t> outputs) {
+            for (size_t k = 0; k < outputs.size(); ++k)
+              outputs[k] = static_cast<int32_t>(part(number(t, i, first + static_cast<int64_t>(k))));
+          },
+          to);
+    };
+    pack(top, out.data());
+    pack([&](int64_t v) { return v - 256 * top(v); }, out.data() + bytes);
     cpu::QuantChannels* channels = quant_channels(window, out.data());
     const cpu::QuantChannels* low = quant_channels(window, out.data() + bytes);
     const std::vector<int64_t> biases = biases_of(b, x, w, window.out_channels, to.output.rounding);
