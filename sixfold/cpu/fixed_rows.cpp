@@ -50,12 +50,13 @@ inline void store_reals(D d, hn::Vec<D> q, double min, double max, T* y) {
 using Reals = hn::ScalableTag<double>;
 using OneReal = hn::CappedTag<double, 1>;  // for the rest of a row
 
-// Exact: 32 bits times 15. Results from *at on, as many as vectors hold.
+// Exact: 17 bits times 31. Results from *at on, as many as vectors hold.
 template <PairOp Op, typename D, typename T>
 void pair_reals(D d, const FixedPair& p, const T* a, int64_t step_a, const T* b, int64_t step_b, T* y,
                 int64_t n, int64_t* at) {
   const auto f = hn::Set(d, static_cast<double>(p.scale_a)), g = hn::Set(d, static_cast<double>(p.scale_b));
-  const auto half = hn::Set(d, std::ldexp(1.0, p.shift - 1) + p.constant);
+  const auto half = hn::Set(d, std::ldexp(1.0, p.shift - 1) + static_cast<double>(p.constant));
+  const auto more = hn::Set(d, static_cast<double>(p.more_b));
   const auto unit = hn::Set(d, std::ldexp(1.0, -p.shift)), zero = hn::Set(d, static_cast<double>(p.zero));
   const auto only_a = hn::Set(d, static_cast<double>(*a + p.offset_a)),
              only_b = hn::Set(d, static_cast<double>(*b + p.offset_b));
@@ -66,10 +67,9 @@ void pair_reals(D d, const FixedPair& p, const T* a, int64_t step_a, const T* b,
     const auto u = step_a ? load_reals(d, a + i, p.offset_a) : only_a;
     const auto v = step_b ? load_reals(d, b + i, p.offset_b) : only_b;
     auto sum = hn::Mul(u, f);
-    if constexpr (Op == PairOp::multiply) sum = hn::Mul(sum, v);
     if constexpr (Op == PairOp::add) sum = hn::Add(sum, hn::Mul(v, g));
-    if constexpr (Op == PairOp::maximum) sum = hn::Max(sum, hn::Mul(v, g));
-    if constexpr (Op == PairOp::minimum) sum = hn::Min(sum, hn::Mul(v, g));
+    if constexpr (Op == PairOp::maximum) sum = hn::Max(sum, hn::Add(hn::Mul(v, g), more));
+    if constexpr (Op == PairOp::minimum) sum = hn::Min(sum, hn::Add(hn::Mul(v, g), more));
     const auto q = hn::Floor(hn::Mul(hn::Add(sum, half), unit));
     store_reals(d, hn::Add(q, zero), min, max, y + i);
   }
@@ -93,7 +93,7 @@ void pair_row(const FixedPair& given, const T* __restrict a, int64_t step_a, con
               int64_t step_b, T* __restrict y, int64_t n) {
   const FixedPair p = given;  // results cannot change it
   if constexpr (sizeof(T) == 1) {
-    const auto half = static_cast<int32_t>(std::ldexp(1.0, p.shift - 1) + p.constant);
+    const auto half = static_cast<int32_t>(std::ldexp(1.0, p.shift - 1) + static_cast<double>(p.constant));
     if (step_a == 1 && step_b == 1) {
       for (int64_t i = 0; i < n; ++i) y[i] = pair_result<Op>(p, half, a[i], b[i]);
     } else if (step_b == 0) {
@@ -102,7 +102,7 @@ void pair_row(const FixedPair& given, const T* __restrict a, int64_t step_a, con
     } else {
       for (int64_t i = 0; i < n; ++i) y[i] = pair_result<Op>(p, half, a[i * step_a], b[i * step_b]);
     }
-  } else {
+  } else if constexpr (Op != PairOp::multiply) {
     int64_t i = 0;
     pair_reals<Op>(Reals(), p, a, step_a, b, step_b, y, n, &i);
     pair_reals<Op>(OneReal(), p, a, step_a, b, step_b, y, n, &i);

@@ -14,19 +14,30 @@ inline constexpr bool is_wide(Stored s) { return s == Stored::u16 || s == Stored
 
 enum class PairOp : uint8_t { add, multiply, maximum, minimum };
 // y = clamp(floor((x + half + constant) / 2^shift) + zero), where x is a * A + b * B of numbers without their
-// zero points, the product a * b * A, or the larger or smaller of a * A and b * B. A subtraction has a
-// negative B.
+// zero points, the product a * b * A (of 8 bits), or the larger or smaller of a * A and b * B. A subtraction
+// has a negative B.
 struct FixedPair {
   PairOp op = PairOp::add;
   Stored stored = Stored::u8;
-  int32_t scale_a = 0, scale_b = 0, shift = 1;  // at most 15 bits and a sign; 1 to 46
+  int32_t scale_a = 0, scale_b = 0, shift = 1;  // 8 bits: at most 15 bits and a sign; 1 to 46
   int32_t offset_a = 0, offset_b = 0;           // to be added to stored numbers
   int32_t zero = 0, min = 0, max = 255;         // of the result, stored
-  int32_t constant = 0;                         // zero points that are scaled
+  int64_t constant = 0, more_b = 0;             // zero points that are scaled; more_b: what b's has beyond
 };
 // step: 1, or 0 for one element that is repeated.
 void fixed_pair(const FixedPair& pair, const void* a, int64_t step_a, const void* b, int64_t step_b, void* y,
                 int64_t n);
+
+// Products of 16 bits: x = (a + offset_a) * (b + offset_b) + moved has 32 bits; with t = x * scale / 2^31,
+// rounded, halves up, y = clamp(floor((t + back) / 8) * 2^left + zero).
+struct WideProduct {
+  Stored stored = Stored::u16;
+  int32_t offset_a = 0, offset_b = 0, moved = 0, scale = 0, back = 0, left = 0;
+  int32_t low = INT32_MIN, high = INT32_MAX;  // t beyond them has the end of the grid
+  int32_t zero = 0, min = 0, max = 65535;
+};
+void wide_product(const WideProduct& product, const void* a, int64_t step_a, const void* b, int64_t step_b,
+                  void* y, int64_t n);
 
 // y[i] = table[x[i]]
 void lookup_bytes(const uint8_t* table, const uint8_t* x, uint8_t* y, int64_t n);

@@ -91,13 +91,16 @@ TEST(fixed_rows, pairs_are_rounded_once) {
     FixedPair p;
     p.op = static_cast<PairOp>(random.pick(0, 3));
     p.stored = kStored[random.pick(0, 3)];
+    if (p.op == PairOp::multiply && is_wide(p.stored)) continue;
     const int32_t low = lowest(p.stored), high = highest(p.stored);
     p.scale_a = random.pick(1, 16383);
     p.scale_b = p.op == PairOp::add ? random.pick(-16000, 16000) : random.pick(1, 16383);
-    p.shift = random.pick(10, 16) + (p.op == PairOp::multiply && is_wide(p.stored) ? 16 : 0);
+    p.shift = random.pick(10, 16);
     p.offset_a = -random.pick(low, high), p.offset_b = -random.pick(low, high);
     p.zero = random.pick(low, high), p.min = low, p.max = random.pick(0, 1) ? high : p.zero;
     p.constant = random.pick(-300, 300);
+    const bool chooses = p.op == PairOp::maximum || p.op == PairOp::minimum;
+    if (chooses && is_wide(p.stored)) p.more_b = random.pick(-100000, 100000);
     const auto n = static_cast<size_t>(random.pick(1, 70));
     const std::vector<int32_t> a = random.elements(p.stored, n), b = random.elements(p.stored, n);
     const int64_t step_a = random.pick(0, 3) != 0, step_b = random.pick(0, 3) != 0;
@@ -107,7 +110,7 @@ TEST(fixed_rows, pairs_are_rounded_once) {
     const std::vector<int32_t> got = numbers(y, p.stored);
     for (size_t i = 0; i < n; ++i) {
       const int64_t u = a[step_a ? i : 0] + p.offset_a, v = b[step_b ? i : 0] + p.offset_b;
-      const int64_t x = u * p.scale_a, z = v * p.scale_b;
+      const int64_t x = u * p.scale_a, z = v * p.scale_b + p.more_b;
       const int64_t sum = p.op == PairOp::add        ? x + z
                           : p.op == PairOp::multiply ? x * v
                           : p.op == PairOp::maximum  ? std::max(x, z)
@@ -115,6 +118,35 @@ TEST(fixed_rows, pairs_are_rounded_once) {
       const int64_t q = ((sum + (int64_t{1} << (p.shift - 1)) + p.constant) >> p.shift) + p.zero;
       ASSERT_EQ(got[i], std::clamp<int64_t>(q, p.min, p.max))
           << "op " << static_cast<int>(p.op) << " at " << i;
+    }
+  }
+}
+
+TEST(fixed_rows, wide_products_are_rounded_to_eighths_and_then_whole) {
+  Random random;
+  for (int round = 0; round < 200; ++round) {
+    WideProduct p{.stored = random.pick(0, 1) ? Stored::u16 : Stored::s16};
+    const int32_t low = lowest(p.stored), high = highest(p.stored);
+    p.offset_a = -random.pick(low, high), p.offset_b = -random.pick(low, high);
+    p.moved = random.pick(-60000, 60000) * 30000;
+    p.scale = random.pick(1, 30000) * 70000;
+    p.back = random.pick(-2000000, 2000000), p.left = random.pick(0, 4) == 0 ? random.pick(1, 9) : 0;
+    p.low = -random.pick(1 << 20, 1 << 24), p.high = random.pick(1 << 20, 1 << 24);
+    p.zero = random.pick(low, high), p.min = low, p.max = random.pick(0, 1) ? high : p.zero;
+    const auto n = static_cast<size_t>(random.pick(1, 70));
+    const std::vector<int32_t> a = random.elements(p.stored, n), b = random.elements(p.stored, n);
+    const int64_t step_a = random.pick(0, 3) != 0, step_b = random.pick(0, 3) != 0;
+    std::vector<std::byte> y(n * 2);
+    wide_product(p, stored(a, p.stored).data(), step_a, stored(b, p.stored).data(), step_b, y.data(),
+                 static_cast<int64_t>(n));
+    const std::vector<int32_t> got = numbers(y, p.stored);
+    for (size_t i = 0; i < n; ++i) {
+      const int64_t u = a[step_a ? i : 0] + p.offset_a, v = b[step_b ? i : 0] + p.offset_b;
+      const auto x = static_cast<int32_t>(static_cast<uint32_t>(u * v + p.moved));
+      const int64_t t = (int64_t{x} * p.scale + (int64_t{1} << 30)) >> 31;
+      const int64_t cut = std::clamp<int64_t>(t, p.low, p.high);
+      const int64_t q = ((cut + p.back) >> 3) * (int64_t{1} << p.left) + p.zero;
+      ASSERT_EQ(got[i], std::clamp<int64_t>(q, p.min, p.max)) << "round " << round << " at " << i;
     }
   }
 }

@@ -95,43 +95,60 @@ inline std::vector<double> read_constant(const TensorDef& t) {
 
 // From one encoding to another in integers, rounded to the nearest, halves up. The multiplier has 15 bits
 // where 8 result, and these are rounded to 64 parts of a step before: one 128th more. From 8 to 16 it has 16
-// bits.
+// bits. From 16 to 16 it is a whole number of 2^-18; elements at even places are rounded to 8 parts of a step
+// before, those at odd places cut, and the zero point's part is rounded to such parts.
 struct Recode {
-  bool same = true;
+  bool same = true, wide = false;
   Multiplier ratio;
   int64_t offset_in = 0, offset_out = 0;
   Limits limits;
+  int64_t eighths = 0;  // wide: what is added to 8 parts of a step
 
   static Recode between(const TensorDef& from, const TensorDef& to) {
     Recode r;
     if (!qnn::is_fixed(from.dtype) || !qnn::is_fixed(to.dtype)) return r;
     const ScaleOffset a = from.encoding(), b = to.encoding();
     r.same = from.dtype == to.dtype && a == b;
+    r.offset_in = a.offset;
+    r.offset_out = b.offset;
+    r.limits = limits_of(to.dtype);
+    r.wide = qnn::size_of(from.dtype) == 2 && qnn::size_of(to.dtype) == 2;
+    if (r.wide) {
+      const int64_t sign = limits_of(from.dtype).min;
+      const float multiplier = std::min(std::nearbyint(a.scale / b.scale * 262144.0f), 2147483520.0f);
+      r.ratio = {static_cast<int32_t>(multiplier), 15};
+      const auto zero = static_cast<float>(sign + a.offset) * multiplier / 32768.0f;
+      r.eighths = static_cast<int64_t>(std::nearbyint(zero)) + 4;
+      r.offset_in = -sign;
+      return r;
+    }
     const bool narrow = qnn::size_of(to.dtype) == 1, widens = !narrow && qnn::size_of(from.dtype) == 1;
     r.ratio = Multiplier::of(static_cast<double>(a.scale) / static_cast<double>(b.scale), narrow   ? 15
                                                                                           : widens ? 16
                                                                                                    : 31);
     if (narrow && r.ratio.shift >= 7) r.ratio.more = int64_t{1} << (r.ratio.shift - 7);
-    r.offset_in = a.offset;
-    r.offset_out = b.offset;
-    r.limits = limits_of(to.dtype);
     return r;
   }
-  int64_t operator()(int64_t q) const {
-    return std::clamp(ratio(q + offset_in) - offset_out, limits.min, limits.max);
+  // The element at an even or an odd place of its tensor.
+  int64_t operator()(int64_t q, bool odd) const {
+    if (!wide) return std::clamp(ratio(q + offset_in) - offset_out, limits.min, limits.max);
+    const int64_t parts = ((q + offset_in) * ratio.multiplier + (odd ? 0 : 1 << 14)) >> 15;
+    return std::clamp(((parts + eighths) >> 3) - offset_out, limits.min, limits.max);
   }
-  // In place, elements [at, at + n) that were moved; from and to have the same type. Floats and plain
-  // integers stay as they are.
-  void apply(DataType dtype, std::byte* data, int64_t at, int64_t n) const {
+  // In place, elements [at, at + n) of data that were moved, `place` being the first's index; from and to
+  // have the same type. Floats and plain integers stay as they are.
+  void apply(DataType dtype, std::byte* data, int64_t at, int64_t n, int64_t place) const {
     if (same) return;
     with_type(dtype, [&](auto t) {
       using T = decltype(t);
       if constexpr (std::is_integral_v<T>) {
         T* y = reinterpret_cast<T*>(data) + at;
-        for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>((*this)(static_cast<int64_t>(y[i])));
+        for (int64_t i = 0; i < n; ++i)
+          y[i] = static_cast<T>((*this)(static_cast<int64_t>(y[i]), (place + i) % 2 != 0));
       }
     });
   }
+  void apply(DataType dtype, std::byte* data, int64_t at, int64_t n) const { apply(dtype, data, at, n, at); }
 };
 
 }  // namespace sixfold::emulator

@@ -1,8 +1,8 @@
 // Elementwise ops of two operands on the emulator.
 //
 // Fixed point: both operands are brought to steps of the output by multipliers of one exponent, and the sum
-// is rounded once, halves up. A product is scaled once; 8 bits have steps of their own. Floats: computed in
-// float, rounded to half.
+// is rounded once, halves up. Products have two roundings, the larger and the smaller are those of converted
+// numbers. Floats: computed in float, rounded to half.
 #include "sixfold/cpu/fixed_rows.h"
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
@@ -70,6 +70,57 @@ void set_narrow_product(cpu::FixedPair& p, double ratio, const TensorDef& y) {
   p.constant = static_cast<int32_t>(first + ((moved + (1 << 14)) >> 15 << 15) - moved);
 }
 
+// Sums of 16 bits: the zero points' part is rounded to an even number, up.
+void set_wide_sum(cpu::FixedPair& p) {
+  const int64_t zeros =
+      static_cast<int64_t>(p.offset_a) * p.scale_a + static_cast<int64_t>(p.offset_b) * p.scale_b;
+  p.constant = zeros % 2 != 0;
+}
+
+// The larger or smaller of 16 bits: both as Convert brings numbers at odd places to the output.
+void set_wide_choice(cpu::FixedPair& p, const TensorDef& a, const TensorDef& b, const TensorDef& y) {
+  const Recode x = Recode::between(a, y), z = Recode::between(b, y);
+  p.shift = 18;
+  p.scale_a = x.ratio.multiplier;
+  p.scale_b = z.ratio.multiplier;
+  p.offset_a = static_cast<int32_t>(x.offset_in);
+  p.offset_b = static_cast<int32_t>(z.offset_in);
+  p.constant = (x.eighths - 4) * 32768;
+  p.more_b = (z.eighths - x.eighths) * 32768;
+}
+
+// Products of 16 bits. The product is moved to the middle of what it can be, so that it fits 32 bits, and
+// scaled to 8 parts of a step, rounded; what it was moved by is rounded to such parts as well. The multiplier
+// is 8 times the factor as a fraction of 31 bits; a factor of an eighth or more is halved until it is one,
+// and results are doubled after they are rounded.
+cpu::WideProduct wide_product_of(const TensorDef& a, const TensorDef& b, const TensorDef& y) {
+  const double factor = static_cast<double>(a.encoding().scale * (1.0f / y.encoding().scale)) *
+                        static_cast<double>(b.encoding().scale);
+  const Limits limits = limits_of(y.dtype);
+  int exponent = 0;
+  std::frexp(factor, &exponent);
+  cpu::WideProduct p{.stored = stored_as(y.dtype)};
+  p.left = std::clamp(exponent + 3, 0, 16);
+  p.scale = static_cast<int32_t>(std::min(std::nearbyint(std::ldexp(factor, 34 - p.left)), 2147483647.0));
+  p.offset_a = a.encoding().offset;
+  p.offset_b = b.encoding().offset;
+  const int64_t middle_a = 65535 + 2 * (p.offset_a + limits.min),
+                middle_b = 65535 + 2 * (p.offset_b + limits.min);
+  const int64_t moved = (1 - middle_a * middle_b) >> 1;
+  p.moved = static_cast<int32_t>(moved);
+  const int64_t back = 4 - ((moved * p.scale + (int64_t{1} << 30)) >> 31);
+  p.back = static_cast<int32_t>(back);
+  p.zero = -y.encoding().offset;
+  p.min = static_cast<int32_t>(limits.min);
+  p.max = static_cast<int32_t>(limits.max);
+  const auto bound = [&](int64_t end) {
+    return static_cast<int32_t>(std::clamp<int64_t>(end * 8 - back, INT32_MIN, INT32_MAX));
+  };
+  p.low = bound((limits.min - p.zero - 1) >> p.left);
+  p.high = bound(((limits.max - p.zero) >> p.left) + 1);
+  return p;
+}
+
 // The op with multipliers of one exponent and 15 bits.
 cpu::FixedPair fixed_pair(Binary op, const TensorDef& a, const TensorDef& b, const TensorDef& y) {
   const double sa = a.encoding().scale, sb = b.encoding().scale, sy = y.encoding().scale;
@@ -83,7 +134,7 @@ cpu::FixedPair fixed_pair(Binary op, const TensorDef& a, const TensorDef& b, con
   int exponent = 0;
   std::frexp(std::max(first, std::abs(second)), &exponent);
   const bool narrow = qnn::size_of(y.dtype) == 1;
-  p.shift = std::clamp(15 - exponent, 1, narrow ? 31 : 46);
+  p.shift = std::clamp(15 - exponent, 1, narrow ? 31 : 16);
   const auto scale = [&p](double ratio) {
     return static_cast<int32_t>(std::clamp(std::floor(std::ldexp(ratio, p.shift) + 0.5), -32768.0, 32768.0));
   };
@@ -96,6 +147,8 @@ cpu::FixedPair fixed_pair(Binary op, const TensorDef& a, const TensorDef& b, con
   const Limits limits = limits_of(y.dtype);
   p.min = static_cast<int32_t>(limits.min);
   p.max = static_cast<int32_t>(limits.max);
+  if (!narrow && p.op == cpu::PairOp::add) set_wide_sum(p);
+  if (!narrow && p.op != cpu::PairOp::add) set_wide_choice(p, a, b, y);
   if (narrow && p.op == cpu::PairOp::add) set_narrow_sum(p, first, second, y);
   if (narrow && p.op == cpu::PairOp::multiply) set_narrow_product(p, first, y);
   return p;
@@ -114,6 +167,22 @@ struct Fixed {
     loop.run(run.pool, cpu::kElementwiseGrain, [&](const auto& at, size_t n) {
       cpu::fixed_pair(pair, run.ins[0] + at[1] * size, loop.stride(1), run.ins[1] + at[2] * size,
                       loop.stride(2), run.outs[0] + at[0] * size, static_cast<int64_t>(n));
+    });
+  }
+};
+
+struct Product {
+  cpu::BroadcastLoop<3> loop;
+  cpu::WideProduct product;
+
+  void absorb(Clamp clamp) {
+    product.min = std::max(product.min, clamp.min);
+    product.max = std::min(product.max, clamp.max);
+  }
+  void run(const Run& run) const {
+    loop.run(run.pool, cpu::kElementwiseGrain, [&](const auto& at, size_t n) {
+      cpu::wide_product(product, run.ins[0] + at[1] * 2, loop.stride(1), run.ins[1] + at[2] * 2,
+                        loop.stride(2), run.outs[0] + at[0] * 2, static_cast<int64_t>(n));
     });
   }
 };
@@ -172,6 +241,8 @@ Result<Step> prepare_binary(const OpView& op, Prepare& prepare) {
   const cpu::BroadcastLoop<3> loop({&dy, &da, &db});
   const Binary binary = binary_of(op.type);
   if (!is_narrow_fixed(y.dtype)) return prepare.step(Plain{loop, binary, y.dtype});
+  if (binary == Binary::multiply && qnn::size_of(y.dtype) == 2)
+    return prepare.step(Product{loop, wide_product_of(a, b, y)});
   return prepare.step(Fixed{loop, fixed_pair(binary, a, b, y), static_cast<int64_t>(qnn::size_of(y.dtype))});
 }
 

@@ -98,7 +98,7 @@ struct Select {
           const T v = first ? p[at[2] + k * loop.stride(2)] : q[at[3] + k * loop.stride(3)];
           const Recode& r = first ? a : b;
           if constexpr (std::is_integral_v<T>)
-            y[at[0] + k] = r.same ? v : static_cast<T>(r(static_cast<int64_t>(v)));
+            y[at[0] + k] = r.same ? v : static_cast<T>(r(static_cast<int64_t>(v), (at[0] + k) % 2 != 0));
           else
             y[at[0] + k] = v;
         }

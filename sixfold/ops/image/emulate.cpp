@@ -151,7 +151,7 @@ struct Resize {
         }
         if (sizeof(T) == 1 && !recode.same) {  // rounded to steps of the input before
           const int64_t q = (sum + (1 << 27)) >> 28;
-          out[k] = static_cast<T>(recode(std::clamp(q, x.limits.min, x.limits.max)));
+          out[k] = static_cast<T>(recode(std::clamp(q, x.limits.min, x.limits.max), false));
           continue;
         }
         sum += x.offset * (int64_t{1} << 28);

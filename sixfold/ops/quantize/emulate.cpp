@@ -35,7 +35,7 @@ struct Convert {
           run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; ++i)
               y[i] = static_cast<U>(recode.same ? static_cast<int64_t>(x[i])
-                                                : recode(static_cast<int64_t>(x[i])));
+                                                : recode(static_cast<int64_t>(x[i]), i % 2 != 0));
           });
         }
       });

@@ -24,7 +24,7 @@ struct Runs {
         std::byte* const to = run.outs[0] + static_cast<size_t>(r) * bytes;
         if (const int64_t at = where(r); at >= 0) {
           std::memcpy(to, run.ins[0] + static_cast<size_t>(at) * bytes, bytes);
-          recode.apply(dtype, to, 0, width);
+          recode.apply(dtype, run.outs[0], r * width, width);
         } else {
           for (size_t i = 0; i < bytes; i += size) std::memcpy(to + i, &constant, size);
         }

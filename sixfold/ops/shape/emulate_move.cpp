@@ -62,7 +62,8 @@ struct Blocks {
           const size_t one = static_cast<size_t>(r) * sizes[i], all = static_cast<size_t>(r) * whole + at;
           std::byte* to = split ? run.outs[i] + one : run.outs[0] + all;
           std::memcpy(to, split ? run.ins[0] + all : run.ins[i] + one, sizes[i]);
-          recodes[i].apply(dtype, to, 0, static_cast<int64_t>(sizes[i] / qnn::size_of(dtype)));
+          const auto elements = static_cast<int64_t>(sizes[i] / qnn::size_of(dtype));
+          recodes[i].apply(dtype, to, 0, elements, r * elements);
           at += sizes[i];
         }
       }
@@ -112,7 +113,7 @@ struct Padded {
             std::fill(y, y + first, static_cast<T>(constant));
             const T* x = run.in<T>(0) + base + columns[static_cast<size_t>(first)];
             std::copy(x, x + (last - first), y + first);
-            if (!recode.same) recode.apply(dtype, reinterpret_cast<std::byte*>(y + first), 0, last - first);
+            recode.apply(dtype, run.outs[0], r * width + first, last - first);
             std::fill(y + last, y + width, static_cast<T>(constant));
             continue;
           }
@@ -123,7 +124,7 @@ struct Padded {
               continue;
             }
             y[c] = run.in<T>(0)[base + i];
-            if (!recode.same) recode.apply(dtype, reinterpret_cast<std::byte*>(y + c), 0, 1);
+            recode.apply(dtype, run.outs[0], r * width + c, 1);
           }
         }
       });
@@ -376,7 +377,7 @@ Result<Step> prepare_pad(const OpView& op, Prepare& prepare) {
     using T = decltype(t);
     T v = Codec::of(x).encode<T>(value);
     if (!step.recode.same)
-      if constexpr (std::is_integral_v<T>) v = static_cast<T>(step.recode(v));
+      if constexpr (std::is_integral_v<T>) v = static_cast<T>(step.recode(v, false));
     std::memcpy(&step.constant, &v, sizeof v);
   });
   if (scheme != 0) step.recode = Recode();

@@ -1,0 +1,109 @@
+// Results of Qualcomm's library (SDK 2.49, SM8650) with 16 bits, element by element: half of them are those
+// that arithmetic with one rounding has wrong. Places count: some ops round even and odd ones differently.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "sixfold/emulator/emulator.h"
+#include "sixfold/qnn/context.h"
+
+namespace sixfold::emulator {
+namespace {
+
+using Numbers = std::vector<uint16_t>;
+
+struct Fact {
+  const char* type;
+  std::vector<qnn::ScaleOffset> in;
+  qnn::ScaleOffset out;
+  std::vector<Numbers> x;
+  Numbers y;
+};
+
+Result<Numbers> run(const Fact& fact) {
+  qnn::GraphSpec graph;
+  qnn::OpSpec op{.name = "op", .type = fact.type};
+  const std::vector<uint32_t> dims{1, 1, 1, static_cast<uint32_t>(fact.y.size())};
+  const auto tensor = [&](const std::string& name, qnn::TensorKind kind, qnn::ScaleOffset q) {
+    return graph.add(
+        {.name = name, .kind = kind, .dtype = qnn::DataType::ufixed16, .dims = dims, .quantization = q});
+  };
+  std::vector<std::span<const std::byte>> in;
+  for (size_t i = 0; i < fact.in.size(); ++i) {
+    op.in.push_back(tensor(cat("x", i), qnn::TensorKind::app_write, fact.in[i]));
+    in.push_back(std::as_bytes(std::span(fact.x[i])));
+  }
+  op.out.push_back(tensor("y", qnn::TensorKind::app_read, fact.out));
+  graph.ops.push_back(op);
+  SF_ASSIGN(const qnn::Backend backend, qnn::Backend::open(library(), 57));
+  SF_ASSIGN(qnn::Context context, qnn::Context::build(backend, {&graph, 1}));
+  Numbers y(fact.y.size());
+  const std::span<std::byte> out[] = {std::as_writable_bytes(std::span(y))};
+  SF_TRY(context.graphs().front().execute(in, out));
+  return y;
+}
+
+TEST(EmulatorWide, ops_have_the_numbers_of_the_library) {
+  const Fact facts[] = {
+      {"ElementWiseAdd",
+       {{0.0004356784f, -31064}, {0.000385924f, -29433}},
+       {0.0006358785f, -31961},
+       {{36197, 23525, 62917, 39834, 26809, 12506, 39004, 24213, 9248, 11761, 29694, 29342},
+        {12153, 39665, 31511, 29533, 41919, 33578, 29653, 45337, 18620, 23024, 34492, 33730}},
+       {24991, 33005, 55046, 38030, 36623, 21762, 37535, 36919, 10451, 14846, 34093, 33389}},
+      {"ElementWiseAdd",
+       {{0.0004f, -31065}, {0.0003f, -29433}},
+       {0.004f, -31960},
+       {{49808, 39844, 65535, 46912, 12871, 19530, 23740, 23789, 30882, 38557, 20341, 22950},
+        {14715, 39801, 38612, 41977, 34552, 31913, 49558, 30326, 21269, 28533, 18933, 19981}},
+       {32731, 33616, 36096, 34486, 30524, 30992, 32737, 31299, 31329, 32642, 30100, 30440}},
+      {"ElementWiseSubtract",
+       {{0.0004f, -31065}, {0.0003f, -29433}},
+       {0.00051f, -31960},
+       {{38805, 30691, 9202, 34370, 38678, 36635, 33792, 10762, 39927, 36853, 39083, 37049},
+        {7338, 16248, 30681, 39879, 23057, 13142, 25149, 29918, 13353, 22995, 31958, 29180}},
+       {51027, 39422, 14079, 28408, 41681, 45911, 36619, 15751, 48369, 40287, 36763, 36802}},
+      {"ElementWiseMultiply",
+       {{0.0004f, -31065}, {0.0003f, -29433}},
+       {0.0008f, -31960},
+       {{34599, 40959, 25197, 25423, 38922, 27252, 29598, 41396, 14874, 31373, 13128, 27337},
+        {23018, 27265, 2751, 53151, 41404, 21220, 25527, 40371, 32172, 35036, 29533, 22650}},
+       {28560, 28743, 55446, 11888, 46069, 36658, 32820, 48910, 25308, 32219, 31691, 35753}},
+      {"ElementWiseMultiply",
+       {{1.5e-05f, -0}, {0.0003f, -29433}},
+       {0.00021f, -30001},
+       {{48646, 3222, 16747, 42493, 1012, 42123, 6067, 55483, 51832, 52520, 18999, 27842},
+        {55143, 46385, 24346, 211, 3629, 38877, 2723, 17324, 18038, 42819, 60691, 16334}},
+       {56802, 31172, 28176, 3393, 29442, 38526, 26529, 15604, 17345, 45066, 42727, 22186}},
+      {"ElementWiseMultiply",
+       {{0.001f, -31000}, {0.001f, -33333}},
+       {5e-06f, -30000},
+       {{31036, 31256, 30843, 31058, 30942, 31041, 30960, 31148, 31032, 30826, 30949, 31219},
+        {33382, 33207, 33465, 33235, 33330, 33350, 33412, 33419, 33358, 33283, 33315, 33293}},
+       {30352, 23548, 25856, 28864, 30034, 30140, 29368, 32546, 30160, 31740, 30184, 28248}},
+      {"ElementWiseMaximum",
+       {{0.0004f, -31065}, {0.0003f, -29433}},
+       {0.0005f, -31960},
+       {{23587, 19597, 33561, 30311, 24380, 28919, 26554, 20662, 15168, 10751, 39594, 42894},
+        {15055, 37304, 41934, 15246, 35396, 16554, 26798, 47273, 24026, 22814, 35948, 18376}},
+       {25978, 36683, 39461, 31357, 35538, 30243, 30379, 42664, 28716, 27989, 38783, 41423}},
+      {"Convert",
+       {{0.0004f, -31065}},
+       {0.00053f, -31960},
+       {{49026, 20365, 31222, 3295, 34451, 29057, 37388, 45919, 36818, 14789, 34276, 22510}},
+       {45516, 23884, 32079, 11001, 34516, 30444, 36732, 43171, 36302, 19676, 34383, 25503}},
+      {"Convert",
+       {{0.0004f, -55065}},
+       {3.1e-05f, -55960},
+       {{54503, 54471, 55370, 54254, 54471, 55732, 54447, 54571, 54912, 54494, 55442, 55448}},
+       {48709, 48296, 59896, 45496, 48296, 64567, 47986, 49586, 53986, 48592, 60825, 60902}},
+  };
+  for (const Fact& fact : facts) {
+    const auto y = run(fact);
+    ASSERT_TRUE(y.ok()) << y.error().message();
+    EXPECT_EQ(*y, fact.y) << fact.type;
+  }
+}
+
+}  // namespace
+}  // namespace sixfold::emulator
