@@ -134,6 +134,8 @@ void add_htp(CLI::App& command, HtpChoice& htp) {
   command.add_option("--recipe", htp.recipe, "JSON file: other precisions for ops, nodes and modules");
   command.add_option("--encodings", htp.encodings, "JSON file with encodings to use, in AIMET's form");
   command.add_option("--export-encodings", htp.export_encodings, "JSON file to write the encodings to");
+  command.add_option("--simulated", htp.simulated,
+                     "Folder for what the first sample gives in ideal arithmetic: output_0.npy, ...");
   command.add_flag("--strict", htp.strict, "What the chip has not as asked for is an error, not a note");
   command.add_option("--skip-node", htp.skip_nodes, "Node to keep on the CPU, by name")
       ->allow_extra_args(false);

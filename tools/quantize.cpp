@@ -1,13 +1,16 @@
 // Quantization as a step of compiling: the options' words, the device's answers, samples, encodings.
 #include <charconv>
 #include <chrono>
+#include <filesystem>
 
 #include "sixfold/base/mapped_file.h"
+#include "sixfold/base/npy.h"
 #include "sixfold/graph/precision.h"
 #include "sixfold/quantize/equalize.h"
 #include "sixfold/quantize/interchange.h"
 #include "sixfold/quantize/plan.h"
 #include "sixfold/quantize/ranks.h"
+#include "sixfold/quantize/simulate.h"
 #include "sixfold/quantize/widen.h"
 #include "tools/accuracy.h"
 #include "tools/htp.h"
@@ -117,6 +120,20 @@ Status tell(const QuantizePlan& plan, bool strict, HtpMethod& method) {
   }
   if (!strict || all.empty()) return {};
   return unsupported("--strict: not as asked for: ", all);
+}
+
+// What ideal arithmetic gives for the first sample: floats, each value rounded to its grid once.
+Status write_simulated(const Graph& graph, const Samples& samples, const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return invalid_argument("cannot make ", folder, ": ", error.message());
+  cpu::Pool pool(1);
+  SF_ASSIGN(const auto simulation, Simulation::create(graph, pool));
+  SF_ASSIGN(const std::vector<Tensor> inputs, samples.read(0));
+  SF_TRY(simulation->run(inputs));
+  for (size_t i = 0; i < simulation->output_count(); ++i)
+    SF_TRY(write_npy(cat(folder, "/output_", i, ".npy"), simulation->output(i)));
+  return {};
 }
 
 }  // namespace
@@ -236,6 +253,7 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   SF_ASSIGN(const Ranks ranks, Ranks::get());
   if (!choice.export_encodings.empty() && ranks.writes())
     SF_TRY(export_encodings(graph, choice.export_encodings));
+  if (!choice.simulated.empty() && ranks.writes()) SF_TRY(write_simulated(graph, *samples, choice.simulated));
   return {};
 }
 

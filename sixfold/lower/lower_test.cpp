@@ -58,6 +58,22 @@ TEST(Lower, a_divisor_of_its_own_is_a_factor_after_the_pool) {
       {"PoolAvg2d(", "ElementWiseMultiply("});
 }
 
+TEST(Lower, a_mean_on_a_grid_is_kept_from_being_cut_between_its_parts) {
+  const auto mean = [](const char* in, const char* window, const char* pads, const char* out) {
+    return cat("input %x: f32[1, 4, ", in, "]", kU8, "\n%y = avg_pool(%x, kernel=[", window, "], stride=[",
+               window, "], padding=[", pads,
+               "], ceil_mode=false, count_include_pad=true, divisor=0) : f32[1, 4, ", out, "]", kU8,
+               "\noutput %y");
+  };
+  expect_lowered(mean("16, 16", "4, 4", "0, 0", "4, 4"), {"PoolAvg2d(", "pad_amount=[0, 1, 0, 0]"});
+  expect_lowered(mean("14, 16", "4, 4", "1, 0", "4, 4"),
+                 {"Pad(", "pad_amount=[0, 0, 1, 2, 0, 0, 0, 0]", "PoolAvg2d("});
+  expect_lowered(mean("17, 16", "4, 4", "0, 0", "4, 4"), {"PoolAvg2d(", "pad_amount=[0, 0, 0, 0]"});
+  expect_lowered(mean("8, 8, 8", "4, 4, 4", "0, 0, 0", "2, 2, 2"),
+                 {"PoolAvg3d(", "count_pad_for_edges=false"});
+  expect_lowered(mean("8, 8, 8", "1, 4, 4", "0, 0, 0", "8, 2, 2"), {"Reshape(", "PoolAvg2d("});
+}
+
 TEST(Lower, batch_norm_uses_its_own_epsilon) {
   auto graph = parse(
       "input %x: f32[1, 1, 2, 2]\nconstant %w: f32[1] = [2.0]\nconstant %b: f32[1] = [1.0]\n"

@@ -1,5 +1,6 @@
 // Windows that take the largest or the mean, on the emulator. docs/emulator.md says how means are rounded.
 #include <algorithm>
+#include <vector>
 
 #include "sixfold/cpu/quant_conv.h"
 #include "sixfold/emulator/kernel.h"
@@ -90,17 +91,68 @@ struct Pooling {
     }
   }
 
-  void run(const Run& run) const {
+  void run(const Run& run) const { compute(run.ins[0], run.outs[0], run.pool); }
+  void compute(const std::byte* in, std::byte* out, cpu::Pool& pool) const {
     with_type(dtype, [&](auto t) {
       using T = decltype(t);
+      const T* x = reinterpret_cast<const T*>(in);
+      T* y = reinterpret_cast<T*>(out);
       const int64_t work = window.in_channels * (window.taps() + 1);
-      run.pool.for_ranges(window.rows(), std::max<int64_t>(1, 32768 / work), [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row)
-          pixel(run.in<T>(0), row, run.out<T>() + row * window.in_channels);
+      pool.for_ranges(window.rows(), std::max<int64_t>(1, 32768 / work), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) pixel(x, row, y + row * window.in_channels);
       });
     });
   }
 };
+
+// Means of means: what lies between is on the output's grid.
+struct Staged {
+  std::vector<Pooling> stages;
+  size_t half = 0;  // of the scratch: stages write to one and the other
+
+  void run(const Run& run) const {
+    const std::byte* from = run.ins[0];
+    for (size_t i = 0; i < stages.size(); ++i) {
+      std::byte* to = i + 1 == stages.size() ? run.outs[0] : run.scratch + i % 2 * half;
+      stages[i].compute(from, to, run.pool);
+      from = to;
+    }
+  }
+};
+
+// The device takes windows that do not overlap, of even sides, as ones of half the sides and then two by two,
+// and so on; not where the input's sides are odd, nor down to a single row or column.
+bool is_halved(const cpu::QuantWindow& w) {
+  const auto side = [](int64_t in, int64_t out, int64_t taps, int64_t stride) {
+    return taps == stride && taps % 2 == 0 && taps >= 4 && in % 2 == 0 && out > 1 && out == in / taps;
+  };
+  return side(w.in_height, w.out_height, w.height, w.stride_y) &&
+         side(w.in_width, w.out_width, w.width, w.stride_x);
+}
+
+Staged halves_of(const Pooling& whole, size_t element) {
+  Staged out;
+  Pooling last = whole;
+  std::vector<Pooling> backwards;
+  while (is_halved(last.window)) {
+    Pooling first = last;
+    first.window.height = first.window.stride_y = last.window.height / 2;
+    first.window.width = first.window.stride_x = last.window.width / 2;
+    first.window.out_height = last.window.in_height / first.window.height;
+    first.window.out_width = last.window.in_width / first.window.width;
+    last.window.in_height = first.window.out_height, last.window.in_width = first.window.out_width;
+    last.window.height = last.window.stride_y = last.window.width = last.window.stride_x = 2;
+    last.same = true, last.factor = 1, last.zero_in = last.zero_out;
+    backwards.push_back(last);
+    out.half =
+        std::max(out.half, static_cast<size_t>(first.window.rows() * first.window.in_channels) * element);
+    last = first;
+  }
+  backwards.push_back(last);
+  out.stages.assign(backwards.rbegin(), backwards.rend());
+  out.half = (out.half + 63) / 64 * 64;
+  return out;
+}
 
 struct Read {
   cpu::QuantWindow window;
@@ -171,6 +223,11 @@ Result<Step> prepare_pool(const OpView& op, Prepare& prepare) {
   const bool dense = w.stride_y == 1 && w.stride_x == 1 && w.taps() > 4 && w.out_height * w.out_width > 1;
   if (p.mean && qnn::size_of(x.dtype) == 1 && !padded && dense) p.rounding = cpu::Rounding::matrix8;
   const auto work = static_cast<uint64_t>(w.rows() * w.in_channels) * static_cast<uint64_t>(w.taps());
+  if (p.mean && qnn::is_fixed(x.dtype) && !padded && is_halved(w)) {
+    Staged staged = halves_of(p, qnn::size_of(x.dtype));
+    prepare.need_scratch(2 * staged.half);
+    return prepare.step(std::move(staged), work);
+  }
   return prepare.step(std::move(p), work);
 }
 

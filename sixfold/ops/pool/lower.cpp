@@ -60,16 +60,20 @@ TensorRef padded(Lowering& l, TensorRef x, const Windows& w, float value) {
   return y;
 }
 
-// A pool over the spatial axes of x: [N, ..., C].
+// A pool over the spatial axes of x: [N, ..., C]. The library merges a Pad of zeros into one of an image,
+// where padding does not count unless it is said. It merges none into a volume's; there the word makes it
+// average planes first, and cut these to the output's range.  [htp.pool.5]
 TensorRef pool(Lowering& l, const char* type, TensorRef x, const Shape& kernel, const Shape& stride,
-               TensorRef y) {
+               TensorRef y, uint32_t rows_after = 0) {
   const auto axes = static_cast<uint32_t>(kernel.size());
+  U32s pads(2 * axes, 0);
+  pads[1] = rows_after;
   std::vector<Param> params = {words("filter_size", to_words(kernel)),
                                words("stride", to_words(stride)),
-                               words("pad_amount", {axes, 2}, U32s(2 * axes, 0)),
+                               words("pad_amount", {axes, 2}, std::move(pads)),
                                {"rounding_mode", uint32_t{0}}};
-  // The library merges a Pad of zeros into the pool, where padding does not count unless it is said.
-  if (std::string_view(type) != "PoolMax2d") params.push_back({"count_pad_for_edges", true});
+  if (std::string_view(type) != "PoolMax2d")
+    params.push_back({"count_pad_for_edges", kernel.size() < 3 || !l.quantized()});
   l.add(type, {x}, {y}, std::move(params));
   return y;
 }
@@ -94,6 +98,18 @@ void average_by_filter(Lowering& l, const Windows& w) {
   if (!depthwise) params.push_back({"group", channels});
   l.add(depthwise ? "DepthWiseConv2d" : "Conv2d",
         {l.in(), l.constant(std::move(filter), l.quantized() ? &e : nullptr)}, {l.out()}, std::move(params));
+}
+
+// The library takes windows of even sides that do not overlap as ones of half the sides and then two by two,
+// with what is between cut to the output's range, which is smaller than that of fewer pixels. A row that no
+// window reaches keeps it from that.  [htp.pool.6]
+bool is_halved(const Windows& w) {
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t in = w.in[i] + w.before[i] + w.after[i];
+    if (w.kernel[i] != w.stride[i] || w.kernel[i] % 2 != 0 || w.kernel[i] < 4 || in % 2 != 0 || w.out[i] < 2)
+      return false;
+  }
+  return true;
 }
 
 // The smallest number of a float, or of the grid.
@@ -139,14 +155,18 @@ void max_pool(Lowering& l) {
 // Divided by the window's size; other divisors are a factor that follows (htp.cpp).
 void avg_pool(Lowering& l) {
   if (!is_float(l.type().dtype)) return l.refuse("the device averages floats only");
-  const Windows w = windows(l);
+  Windows w = windows(l);
   if (is_padded(w) && !l.attrs().flag("count_include_pad")) return l.refuse("padding that does not count");
   if (w.in.size() == 2 && is_padded(w) && (w.kernel[0] > 5 || w.kernel[1] > 5))
     return average_by_filter(l, w);
   // The op's own padding gives other numbers when it is not the same on all sides.
   TensorRef x = l.in();
-  if (is_padded(w)) x = padded(l, x, w, 0);
   const TensorRef y = l.out();
+  if (w.in.size() == 2 && l.quantized() && is_halved(w)) {
+    if (!is_padded(w)) return (void)pool(l, "PoolAvg2d", x, w.kernel, w.stride, y, 1);
+    ++w.after[0];
+  }
+  if (is_padded(w)) x = padded(l, x, w, 0);
   // On a grid, averages along the depth alone are wrong as a volume's  [htp.pool.4]
   if (w.in.size() == 3 && l.quantized() && w.kernel[1] == 1 && w.kernel[2] == 1 && w.stride[1] == 1 &&
       w.stride[2] == 1) {
@@ -156,6 +176,15 @@ void avg_pool(Lowering& l) {
     x = l.reshape(x, image(in, {static_cast<int64_t>(dims[1]), pixels}));
     const TensorRef part = l.temp(image(in, {w.out[0], pixels}), y);
     pool(l, "PoolAvg2d", x, {w.kernel[0], 1}, {w.stride[0], 1}, part);
+    return l.add("Reshape", {part}, {y});
+  }
+  // Nor are those of planes alone: one step is added.  [htp.pool.7]
+  if (w.in.size() == 3 && l.quantized() && w.kernel[0] == 1 && w.stride[0] == 1) {
+    const U32s dims = l.spec(x).dims;
+    const Shape planes{static_cast<int64_t>(dims[0]) * dims[1], l.shape()[1]};
+    x = l.reshape(x, image(planes, {static_cast<int64_t>(dims[2]), static_cast<int64_t>(dims[3])}));
+    const TensorRef part = l.temp(image(planes, {w.out[1], w.out[2]}), y);
+    pool(l, "PoolAvg2d", x, {w.kernel[1], w.kernel[2]}, {w.stride[1], w.stride[2]}, part);
     return l.add("Reshape", {part}, {y});
   }
   const char* type = w.in.size() == 3 ? "PoolAvg3d" : "PoolAvg2d";

@@ -1,0 +1,127 @@
+// Numbers that Qualcomm's library gave for single ops, and the emulator gives.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "sixfold/emulator/emulator.h"
+#include "sixfold/qnn/context.h"
+
+namespace sixfold::emulator {
+namespace {
+
+using qnn::DataType;
+using qnn::ScaleOffset;
+using qnn::TensorKind;
+using qnn::TensorRef;
+using qnn::words;
+using Dims = std::vector<uint32_t>;
+using Numbers = std::vector<double>;
+
+constexpr uint32_t kSoc = 57;
+
+struct Operand {
+  DataType dtype;
+  Dims dims;
+  ScaleOffset grid;
+  Numbers numbers;  // as stored
+  bool constant = false;
+};
+
+size_t count_of(const Dims& dims) {
+  size_t n = 1;
+  for (const uint32_t d : dims) n *= d;
+  return n;
+}
+
+template <typename F>
+void with_stored(DataType dtype, F f) {
+  switch (dtype) {
+    case DataType::ufixed8:
+      return f(uint8_t{});
+    case DataType::ufixed16:
+      return f(uint16_t{});
+    case DataType::i32:
+      return f(int32_t{});
+    default:
+      return f(float{});
+  }
+}
+
+std::vector<std::byte> stored(DataType dtype, const Numbers& numbers) {
+  std::vector<std::byte> out(numbers.size() * qnn::size_of(dtype));
+  with_stored(dtype, [&](auto t) {
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      t = static_cast<decltype(t)>(numbers[i]);
+      std::memcpy(out.data() + i * sizeof t, &t, sizeof t);
+    }
+  });
+  return out;
+}
+
+// The op's output on the emulator.
+Numbers given(const char* type, const std::vector<Operand>& ins, DataType dtype, const Dims& dims,
+              ScaleOffset grid, std::vector<qnn::Param> params = {}) {
+  qnn::GraphSpec graph{.name = "one"};
+  std::vector<std::vector<std::byte>> inputs;
+  std::vector<TensorRef> refs;
+  for (const Operand& in : ins) {
+    qnn::TensorSpec t{
+        .name = cat("x", refs.size()), .kind = TensorKind::app_write, .dtype = in.dtype, .dims = in.dims};
+    if (qnn::is_fixed(in.dtype)) t.quantization = in.grid;
+    std::vector<std::byte> bytes = stored(in.dtype, in.numbers);
+    if (in.constant) {
+      std::byte* to = nullptr;
+      t.kind = TensorKind::constant;
+      t.data.source = Tensor::allocate(qnn::storage_of(in.dtype), Shape(in.dims.begin(), in.dims.end()), &to);
+      std::memcpy(to, bytes.data(), bytes.size());
+    } else {
+      inputs.push_back(std::move(bytes));
+    }
+    refs.push_back(graph.add(std::move(t)));
+  }
+  qnn::TensorSpec y{.name = "y", .kind = TensorKind::app_read, .dtype = dtype, .dims = dims};
+  if (qnn::is_fixed(dtype)) y.quantization = grid;
+  const TensorRef out = graph.add(std::move(y));
+  graph.ops.push_back({"op", type, std::move(refs), {out}, std::move(params)});
+  Result<qnn::Backend> backend = qnn::Backend::open(library(), kSoc);
+  EXPECT_TRUE(backend.ok());
+  auto context = qnn::Context::build(*backend, {&graph, 1});
+  EXPECT_TRUE(context.ok()) << context.error().message();
+  if (!context.ok()) return {};
+  std::vector<std::byte> bytes(count_of(dims) * qnn::size_of(dtype));
+  const std::vector<std::span<const std::byte>> in(inputs.begin(), inputs.end());
+  const std::vector<std::span<std::byte>> outs{bytes};
+  const Status s = context->graphs().front().execute(in, outs);
+  EXPECT_TRUE(s.ok()) << s.error().message();
+  Numbers numbers(count_of(dims));
+  with_stored(dtype, [&](auto t) {
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      std::memcpy(&t, bytes.data() + i * sizeof t, sizeof t);
+      numbers[i] = static_cast<double>(t);
+    }
+  });
+  return numbers;
+}
+
+// 7, 44, 81 ... modulo a number.
+Numbers series(size_t count, int first, int step, int modulo) {
+  Numbers out;
+  for (size_t i = 0; i < count; ++i) out.push_back((first + static_cast<int>(i) * step) % modulo);
+  return out;
+}
+
+TEST(LibraryNumbers, means_of_even_windows_are_means_of_means) {
+  const Operand x{DataType::ufixed8, {1, 8, 8, 1}, {0.04f, -120}, series(64, 7, 37, 251)};
+  const auto mean = [&](uint32_t after) {
+    return given("PoolAvg2d", {x}, DataType::ufixed8, {1, 2, 2, 1}, {0.01f, -128},
+                 {words("filter_size", {4, 4}),
+                  words("stride", {4, 4}),
+                  words("pad_amount", {2, 2}, {0, after, 0, 0}),
+                  {"count_pad_for_edges", true}});
+  };
+  EXPECT_EQ(mean(0), (Numbers{145, 95, 117, 177}));
+  EXPECT_EQ(mean(1), (Numbers{105, 133, 72, 225}));
+}
+
+}  // namespace
+}  // namespace sixfold::emulator
