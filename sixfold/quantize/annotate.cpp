@@ -34,6 +34,12 @@ Encoding signed_unit_grid() {
   return e;
 }
 
+QuantizeRule rule_of(const Node& node) {
+  const QuantizeRule rule = quantize_rule(node.op);
+  if (rule != QuantizeRule::resample) return rule;
+  return node.attrs.text("mode") == "cubic" ? QuantizeRule::compute : QuantizeRule::move;
+}
+
 class Annotator {
  public:
   Annotator(const Graph& graph, const QuantizeOptions& options)
@@ -219,7 +225,7 @@ class Annotator {
 
   void share(const Node& node) {
     const ValueId x = node.input(0), y = node.outputs.empty() ? kNoValue : node.output();
-    switch (quantize_rule(node.op)) {
+    switch (rule_of(node)) {
       case QuantizeRule::move:
         if (has_grid(x) && has_grid(y) && is_free(y)) unite(x, y);
         break;
@@ -279,6 +285,9 @@ class Annotator {
                                 .fixed = info_[r].fixed});
       GridGroup& g = plan_.groups[it->second];
       g.members.push_back(v.id);
+      const auto softmax = [&](const Node* n) { return n && n->op == Op::softmax && is_quantized(n->id); };
+      g.softmax_result = g.softmax_result || softmax(graph_.producer(v.id));
+      for (const NodeId u : v.users) g.softmax_operand = g.softmax_operand || softmax(&graph_.node(u));
       if (!info_[v.id.index].ignored) g.ranged.push_back(v.id);
       plan_.group[v.id.index] = it->second;
     }
@@ -288,7 +297,7 @@ class Annotator {
   void demand(const Node& node) {
     const NodeChoice& c = quantized_.at(node.id);
     const int bits = c.scheme.activation_bits;
-    const QuantizeRule rule = quantize_rule(node.op);
+    const QuantizeRule rule = rule_of(node);
     if (rule == QuantizeRule::convert) return;
     const uint32_t out =
         !node.outputs.empty() && real(node.output()) ? plan_.group[node.output().index] : kNone;

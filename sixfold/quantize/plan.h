@@ -21,7 +21,8 @@ enum class QuantizeRule : uint8_t {
   weights,
   norm,
   table,
-  convert
+  convert,
+  resample
 };
 QuantizeRule quantize_rule(Op op);
 
@@ -62,6 +63,7 @@ struct GridGroup {
   bool symmetric = false;
   Observer observer = Observer::min_max;
   std::optional<Encoding> fixed;  // by the op or by the model
+  bool softmax_result = false, softmax_operand = false;  // with 8 bits the device asks for certain scales
   std::vector<ValueId> members;
   std::vector<ValueId> ranged;  // members, and constants, whose ranges it covers
 };

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "sixfold/graph/precision.h"
+#include "sixfold/quantize/fit_device.h"
 #include "sixfold/quantize/plan.h"
 #include "sixfold/quantize/statistics.h"
 #include "sixfold/quantize/weights.h"
@@ -46,8 +47,9 @@ class Quantizer {
     for (size_t g = 0; g < plan_.groups.size(); ++g)
       for (const ValueId v : plan_.groups[g].members) graph_.value(v).encoding = grids_[g];
     for (const OperandGrid& o : plan_.operands) place(o);
-    for (const WeightGrid& w : plan_.weights) weigh(w);
     for (const NodeId id : plan_.in_float) graph_.node(id).attrs.set(kCompute, std::string("float"));
+    if (seen_) fit_norm_offsets(graph_);
+    for (const WeightGrid& w : plan_.weights) weigh(w);
     SF_TRY(verify(graph_));
     return std::move(report_);
   }
@@ -74,6 +76,11 @@ class Quantizer {
     for (const ValueId v : g.ranged) range = united(range, range_of_value(v, g));
     ranges_[i] = range;
     grids_[i] = g.fixed ? *g.fixed : encoding_for(range, g.bits, g.symmetric);
+    if (g.fixed || g.bits != 8) return;
+    if (g.softmax_result)
+      grids_[i] = fit_softmax_result(grids_[i]);
+    else if (g.softmax_operand)
+      grids_[i] = fit_softmax_operand(grids_[i]);
   }
 
   void place(const OperandGrid& o) {

@@ -13,7 +13,8 @@ constexpr double kMacsPerMicro = 16e6, kBytesPerMicro = 40e3;
 
 bool follows(Op op) {
   const QuantizeRule rule = quantize_rule(op);
-  return rule == QuantizeRule::move || rule == QuantizeRule::select || rule == QuantizeRule::join;
+  return rule == QuantizeRule::move || rule == QuantizeRule::select || rule == QuantizeRule::join ||
+         rule == QuantizeRule::resample;
 }
 
 class Searcher {

@@ -1,0 +1,18 @@
+// What the device's arithmetic asks of encodings, so that it computes what the graph says: its own roundings
+// are the same for all rows, and what is alike everywhere adds up where noise would not.
+#pragma once
+
+#include "sixfold/graph/graph.h"
+
+namespace sixfold {
+
+// With 8 bits a softmax cuts the scale of its result to a multiple of 2^-16, and that of its operand, times
+// log2 e, to 8 bits. The least grids not below the given one that are so already.
+Encoding fit_softmax_result(const Encoding& grid);
+Encoding fit_softmax_operand(const Encoding& grid);
+
+// Offsets of layer norms are added in steps of the result. In a graph with encodings they become such
+// multiples; convolutions and linear layers that read the result take the difference into their biases.
+void fit_norm_offsets(Graph& quantized);
+
+}  // namespace sixfold
