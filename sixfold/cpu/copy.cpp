@@ -84,6 +84,16 @@ void transpose_tile(const std::byte* src, int64_t src_row, std::byte* dst, int64
 
 }  // namespace
 
+void transpose(const float* in, int64_t in_step, int64_t rows, int64_t columns, float* out,
+               int64_t out_step) {
+  constexpr auto kWidth = static_cast<int64_t>(sizeof(float));
+  for (int64_t r = 0; r < rows; r += kTile)
+    for (int64_t c = 0; c < columns; c += kTile)
+      transpose_tile<uint32_t>(reinterpret_cast<const std::byte*>(in + r * in_step + c), in_step * kWidth,
+                               reinterpret_cast<std::byte*>(out + c * out_step + r), out_step * kWidth,
+                               std::min(kTile, rows - r), std::min(kTile, columns - c));
+}
+
 Result<StridedCopy> StridedCopy::make(size_t element_size, const Shape& shape, const Shape& src_strides,
                                       const Shape& dst_strides, int64_t src_offset, int64_t dst_offset) {
   const auto size = static_cast<int64_t>(element_size);

@@ -49,4 +49,7 @@ void copy_bytes(Pool& pool, const void* src, void* dst, size_t n);
 // The axes of a dense tensor from the one with the largest stride to the one with the smallest.
 Shape memory_order(const Shape& shape, const Shape& strides);
 
+// out[c][r] = in[r][c], with steps from one row of each to the next.
+void transpose(const float* in, int64_t in_step, int64_t rows, int64_t columns, float* out, int64_t out_step);
+
 }  // namespace sixfold::cpu

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "sixfold/base/allocator.h"
@@ -36,12 +38,33 @@ bool is_row_major(const TensorDesc& t);
 bool is_channels_last(const TensorDesc& t);  // [N, C, ...spatial] stored as [N, ...spatial, C]; rank 3 to 5
 Shape channels_last_strides(const Shape& shape);
 
+// What kernels of one program have in common while they live, such as how convolutions of one shape are cut.
+// Such kernels do not run at the same time, so that it may hold what a run works with.
+class SharedParts {
+ public:
+  // The part with this key, or what make() gives: a Result<std::shared_ptr<T>>. A key stands for one T.
+  template <typename T, typename Make>
+  Result<std::shared_ptr<T>> get(const std::string& key, const Make& make) {
+    if (const auto found = parts_.find(key); found != parts_.end())
+      if (auto part = found->second.lock()) return std::static_pointer_cast<T>(part);
+    Result<std::shared_ptr<T>> made = make();
+    if (!made.ok()) return made;
+    std::erase_if(parts_, [](const auto& part) { return part.second.expired(); });
+    parts_[key] = made.value();
+    return made;
+  }
+
+ private:
+  std::map<std::string, std::weak_ptr<void>> parts_;
+};
+
 struct KernelCall {
   Op op;
   std::span<const TensorDesc> in;
   std::span<const TensorDesc> out;
   const Attrs& attrs;
   Allocator& allocator = system_allocator();  // for packed weights; outlives the kernel
+  SharedParts* shared = nullptr;              // of the program; null: of nobody
 
   TensorDesc input(size_t i) const { return i < in.size() ? in[i] : TensorDesc{}; }
 };

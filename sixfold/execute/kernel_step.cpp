@@ -213,7 +213,7 @@ bool KernelStep::overlaps(const Values& values) const {
 }
 
 Result<std::unique_ptr<PreparedCall>> KernelStep::make(const Values& values, const Attrs& attrs,
-                                                       bool with_data, bool direct, Allocator& allocator,
+                                                       bool with_data, bool direct, Scratch& scratch,
                                                        bool* missed_data) {
   std::vector<OperandDesc> operands(operands_.size());
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -227,14 +227,15 @@ Result<std::unique_ptr<PreparedCall>> KernelStep::make(const Values& values, con
     const TensorState& t = *values.tensor(results_[i]);
     results[i] = {t.dtype, t.sizes, t.dim_order, t.most, t.resizable, used_[i]};
   }
-  PreparedCall::Request request{rule_, operands, &attrs, results, seed_, direct, &allocator};
+  PreparedCall::Request request{rule_,  operands,          &attrs,         results, seed_,
+                                direct, scratch.allocator, &scratch.shared};
   return PreparedCall::create(request, missed_data);
 }
 
-Status KernelStep::prepare(Values& values, Allocator& allocator, bool with_data, bool* missed_data) {
+Status KernelStep::prepare(Values& values, Scratch& scratch, bool with_data, bool* missed_data) {
   SF_ASSIGN(const Attrs attrs, read_attrs(values));
   bound_ = moved_ = false;
-  SF_ASSIGN(call_, make(values, attrs, with_data, /*direct=*/true, allocator, missed_data));
+  SF_ASSIGN(call_, make(values, attrs, with_data, /*direct=*/true, scratch, missed_data));
   if (!overlaps(values)) return {};
   // A result may be where its operand is only if the kernel works element by element.
   const int k = call_->in_place_operand();
@@ -248,7 +249,7 @@ Status KernelStep::prepare(Values& values, Allocator& allocator, bool with_data,
                                    static_cast<size_t>(result.most) * size_of(result.dtype));
     if (!others) return {};
   }
-  SF_ASSIGN(call_, make(values, attrs, with_data, /*direct=*/false, allocator, missed_data));
+  SF_ASSIGN(call_, make(values, attrs, with_data, /*direct=*/false, scratch, missed_data));
   return {};
 }
 
@@ -282,11 +283,11 @@ Status KernelStep::prepare_static(Values& values, Scratch& scratch, bool varying
   for (size_t i = 0; i < results_.size(); ++i) result_data_[i] = values.tensor(results_[i])->data;
   bool missed = false;
   if (varies_) {
-    Status ignored = prepare(values, *scratch.allocator, /*with_data=*/false, &missed);
+    Status ignored = prepare(values, scratch, /*with_data=*/false, &missed);
     call_.reset();
     return {};
   }
-  if (Status s = prepare(values, *scratch.allocator, /*with_data=*/false, &missed); !s.ok()) {
+  if (Status s = prepare(values, scratch, /*with_data=*/false, &missed); !s.ok()) {
     if (!missed || s.error().code() != Code::Unsupported) return s;
     needs_data_ = true;  // its answer depends on data, which there is only when it runs
     return {};
@@ -313,10 +314,10 @@ Status KernelStep::run(Values& values, Scratch& scratch, cpu::Pool& pool) {
   stale = stale || (moved_ && overlaps(values));
   if (stale) {
     bool missed = false;
-    Status s = needs_data_ ? ok_status() : prepare(values, *scratch.allocator, /*with_data=*/false, &missed);
+    Status s = needs_data_ ? ok_status() : prepare(values, scratch, /*with_data=*/false, &missed);
     if (needs_data_ || (!s.ok() && missed && s.error().code() == Code::Unsupported)) {
       needs_data_ = true;
-      s = prepare(values, *scratch.allocator, /*with_data=*/true, nullptr);
+      s = prepare(values, scratch, /*with_data=*/true, nullptr);
     }
     if (!s.ok()) {
       call_.reset();

@@ -11,10 +11,12 @@
 
 namespace sixfold {
 
-// One piece of memory for all calls of a method, since one runs at a time; and who gives it.
+// One piece of memory for all calls of a method, since one runs at a time; who gives it; and what calls
+// share.
 struct Scratch {
   Allocator* allocator = nullptr;
   OwnedBlock block;
+  cpu::SharedParts shared;
   Status reserve(size_t bytes);  // keeps what is large enough
 };
 
@@ -46,9 +48,9 @@ class KernelStep {
   Status check_bools(const Values& values) const;
   Result<Attrs> read_attrs(const Values& values) const;
   void write_key(const Values& values);
-  Status prepare(Values& values, Allocator& allocator, bool with_data, bool* missed_data);
+  Status prepare(Values& values, Scratch& scratch, bool with_data, bool* missed_data);
   Result<std::unique_ptr<PreparedCall>> make(const Values& values, const Attrs& attrs, bool with_data,
-                                             bool direct, Allocator& allocator, bool* missed_data);
+                                             bool direct, Scratch& scratch, bool* missed_data);
   bool overlaps(const Values& values) const;
   Status resize_results(Values& values);
 

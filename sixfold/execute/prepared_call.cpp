@@ -22,6 +22,10 @@ Result<std::unique_ptr<PreparedCall>> PreparedCall::create(const Request& reques
   PlanOptions options;
   options.external_outputs = request.direct;
   options.allocator = request.allocator;
+  options.shared = request.shared;
+  // A convolution of row-major tensors reorders what it is just working on, and no whole tensor.
+  options.channels_last = std::any_of(request.operands.begin(), request.operands.end(),
+                                      [](const OperandDesc& o) { return !is_plain_order(o.dim_order); });
   SF_ASSIGN(out->plan_, make_plan(std::move(program), options));
   out->used_data_ = builder.used_data();
   out->inputs_.assign(builder.inputs().begin(), builder.inputs().end());

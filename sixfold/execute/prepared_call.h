@@ -21,6 +21,7 @@ class PreparedCall {
     // right also where that memory is an operand's.
     bool direct = true;
     Allocator* allocator = nullptr;  // of packed weights and computed constants; outlives the call
+    cpu::SharedParts* shared = nullptr;
   };
   // missed_data: the op's result depends on data (OperandDesc::known) that the request did not have.
   static Result<std::unique_ptr<PreparedCall>> create(const Request& request, bool* missed_data);

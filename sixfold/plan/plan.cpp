@@ -31,8 +31,9 @@ Shape permuted(const Shape& x, const Shape& dims) {
 
 class Planner {
  public:
-  Planner(FlatProgram program, const PlanOptions& options)
-      : program_(std::move(program)), options_(options) {}
+  Planner(FlatProgram program, const PlanOptions& options) : program_(std::move(program)), options_(options) {
+    if (!options_.shared) options_.shared = &shared_;
+  }
 
   Result<Plan> plan() {
     for (ProgramValue& v : program_.values) {
@@ -201,7 +202,7 @@ class Planner {
 
   Status add_kernel(const ProgramStep& step, std::vector<Slot> inputs) {
     const std::vector<TensorDesc> in = descs(inputs), out = descs(step.outputs);
-    auto kernel = cpu::make({step.op, in, out, step.attrs, *options_.allocator});
+    auto kernel = cpu::make({step.op, in, out, step.attrs, *options_.allocator, options_.shared});
     if (kernel.ok()) {
       plan_.steps.push_back({step.op, std::move(inputs), step.outputs, std::move(kernel).value(), step.name});
       return {};
@@ -240,7 +241,7 @@ class Planner {
       wide_out.push_back(add_value(std::move(v)));
     }
     const std::vector<TensorDesc> win = descs(wide_in), wout = descs(wide_out);
-    auto wide_kernel = cpu::make({step.op, win, wout, step.attrs, *options_.allocator});
+    auto wide_kernel = cpu::make({step.op, win, wout, step.attrs, *options_.allocator, options_.shared});
     if (!wide_kernel.ok()) return wide_kernel.take_error();
     plan_.steps.push_back({step.op, std::move(wide_in), wide_out, std::move(wide_kernel).value(), step.name});
     for (size_t i = 0; i < step.outputs.size(); ++i)
@@ -364,6 +365,7 @@ class Planner {
 
   FlatProgram program_;
   PlanOptions options_;
+  cpu::SharedParts shared_;
   Plan plan_;
   Status error_;
   std::map<std::pair<Slot, Order>, Slot> reordered_;

@@ -22,6 +22,7 @@ struct PlanOptions {
   // that is an input, a constant or also another result stays what it is, and its reader copies it.
   bool external_outputs = false;
   Allocator* allocator = &system_allocator();  // of constants that are reordered, and of packed weights
+  cpu::SharedParts* shared = nullptr;          // with other plans of the program; null: within this one
 };
 
 struct PlanValue {

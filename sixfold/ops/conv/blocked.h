@@ -7,8 +7,14 @@
 //
 // A long sum loses accuracy in one chain of f32 additions. It is computed in slices of input channels, each a
 // primitive that adds its own short chain to the tile; the slice of the input is made dense first.
+//
+// Row-major operands are transposed piece by piece, where a task reads or writes them; the whole input only
+// where several tasks read the same rows.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "sixfold/cpu/onednn.h"
@@ -49,9 +55,9 @@ struct Part {
 
 struct Task {
   std::vector<Part> parts;
-  int64_t src, dst;  // element offsets of the first point, channels-last
+  int64_t image;
+  int64_t first_in, points_in, first, points;  // points of the image that it reads and makes
   int64_t first_channel, channels;
-  int64_t points_in, points;
 };
 
 // oneDNN's names of the operands of one primitive.
@@ -61,8 +67,9 @@ struct Handles {
 
 // What a thread works with. Handles are large (a kilobyte): there are as many as threads, not as tasks.
 struct Lane {
-  std::vector<Handles> handles;                        // by variant
-  size_t slice_offset, tile_offset, primitive_offset;  // of its scratch: dense input and result; oneDNN's own
+  std::vector<Handles> handles;  // by variant
+  // Of its scratch: dense input, result and residual of a task; oneDNN's own.
+  size_t input_offset, tile_offset, residual_offset, primitive_offset;
 };
 
 struct Split {
@@ -72,31 +79,62 @@ struct Split {
 
 Split choose_split(const ConvShape& shape);
 
+// All of a convolution but its weights and what it does with results: convolutions of one shape share it.
+class BlockedPlan {
+ public:
+  // Of a call's weights and allocator nothing is used.
+  static Result<std::shared_ptr<BlockedPlan>> make(const ConvCall& call);
+  static std::string key(const ConvCall& call);
+
+  // Whether a task works on a dense piece of its own, and copies from or to the operand.
+  bool tiles_input() const { return split.slices > 1 || tiles_row_major_input(); }
+  bool tiles_row_major_input() const { return row_major_in && src_offset == SIZE_MAX; }
+  bool tiles_result() const { return split.channels > 1 || row_major_out; }
+
+  int64_t slice_channels() const { return shape.in_channels / split.slices; }
+  // From one output channel to the next.
+  int64_t row_weights() const {
+    return (shape.transposed ? 1 : shape.in_channels / shape.groups) * numel(shape.kernel);
+  }
+  const float* source(const Packed& p, const float* weights) const {
+    return weights + p.first * row_weights() + p.first_in * numel(shape.kernel);
+  }
+  Result<Packing> packing(const Packed& p) const;
+
+  ConvShape shape;  // the call's, with the points of a pointwise convolution as one row axis
+  bool row_major_in, row_major_out, row_major_residual, bias, residual, norm;
+  Split split;
+  std::vector<Variant> variants;
+  std::vector<dnnl_memory_desc_t> layouts;  // of packed weights
+  std::vector<Packed> packed;
+  size_t packed_bytes = 0;
+  std::vector<Packing> packings;  // when weights come with each run
+  std::vector<Task> tasks;
+  std::vector<Lane> lanes;
+  size_t src_offset = SIZE_MAX;  // of a transposed copy of the whole input in scratch, if there is one
+  size_t scratch_bytes = 0;
+
+ private:
+  Status add_tasks();
+  void add_lanes();
+  bool reads_rows_once() const;
+  Result<size_t> variant(const Variant& wanted);
+  Result<Primitive> create(const Variant& v);
+  size_t pack(int64_t first, int64_t first_in, const Variant& user);
+  Status prepare_packing();
+  size_t reserve(size_t bytes) {
+    const size_t at = scratch_bytes;
+    scratch_bytes += (bytes + 63) / 64 * 64;
+    return at;
+  }
+};
+
 class BlockedConv final : public Kernel {
  public:
   static KernelResult make(const ConvCall& call);
   Status run(const Buffers& buffers) override;
 
  private:
-  Status add_tasks();
-  void add_lanes();
-  Result<size_t> variant(const Variant& wanted);
-  Result<Primitive> create(const Variant& v);
-  size_t packed(int64_t first, int64_t first_in, const Variant& user);
-  Result<Packing> packing(const Packed& p) const;
-  const float* source(const Packed& p, const float* weights) const;
-  Status pack_weights();
-  Status prepare_packing();
-  // From one output channel to the next.
-  int64_t row_weights() const {
-    return (shape_.transposed ? 1 : shape_.in_channels / shape_.groups) * numel(shape_.kernel);
-  }
-  int64_t slice_channels() const { return shape_.in_channels / split_.slices; }
-  size_t reserve(size_t bytes) {
-    const size_t at = scratch_bytes_;
-    scratch_bytes_ += (bytes + 63) / 64 * 64;
-    return at;
-  }
   struct Operands {
     const float* src;
     const std::byte* weights;           // packed
@@ -105,22 +143,16 @@ class BlockedConv final : public Kernel {
     float* dst;
     std::byte* scratch;
   };
-  void run_task(const Task& task, Lane& lane, const Operands& operands) const;
+  Status pack_weights(const ConvCall& call);
+  const float* input(const Part& part, const Task& task, const Lane& lane, const Operands& operands) const;
   void run_part(const Part& part, const Task& task, Lane& lane, const Operands& operands,
                 float* result) const;
+  void copy_residual(const Task& task, const Operands& operands, float* to) const;
+  void run_task(const Task& task, Lane& lane, const Operands& operands) const;
 
-  ConvCall call_;
-  ConvShape shape_;  // call_.shape, with the points of a pointwise convolution as one row axis
-  Split split_;
-  std::vector<Variant> variants_;
-  std::vector<dnnl_memory_desc_t> layouts_;  // of packed weights
-  std::vector<Packed> packed_;
-  std::vector<Packing> packing_;  // when weights come with each run
-  OwnedBlock packed_memory_;
-  size_t packed_bytes_ = 0;
-  std::vector<Task> tasks_;
-  std::vector<Lane> lanes_;
-  size_t src_offset_ = 0, dst_offset_ = 0, residual_offset_ = 0;  // of transposed copies in scratch
+  std::shared_ptr<BlockedPlan> plan_;
+  UnaryF32 activation_;
+  OwnedBlock packed_memory_;  // empty: weights come with each run
 };
 
 }  // namespace blocked

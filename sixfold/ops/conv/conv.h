@@ -32,7 +32,8 @@ struct ConvCall {
   bool norm = false;               // scale and shift
   const float* weights = nullptr;  // row-major, as ops/aten.def has them; null: they come with each run
   Allocator* allocator = &system_allocator();  // of packed weights
-  UnaryF32 activation;                         // over each task's results while they are in the cache
+  SharedParts* shared = nullptr;
+  UnaryF32 activation;  // over each task's results while they are in the cache
 };
 
 // f32 by oneDNN: channels-last inside, split over images, rows and output channels. Unsupported where oneDNN

@@ -1,6 +1,7 @@
 // convolution: reads the call, chooses the kernel.
 #include <algorithm>
 
+#include "sixfold/cpu/copy.h"
 #include "sixfold/ops/conv/conv.h"
 #include "sixfold/ops/matmul/linear.h"
 
@@ -27,21 +28,6 @@ ConvShape conv_shape(const KernelCall& call) {
           .transposed = call.attrs.flag("transposed")};
 }
 
-constexpr int64_t kTile = 32;  // two 32 x 32 float tiles fit the first-level cache
-
-// out[c][r] = in[r][c]
-void transpose(const float* in, float* out, int64_t rows, int64_t columns, int64_t row_begin,
-               int64_t row_end) {
-  for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
-    const int64_t c1 = std::min(c0 + kTile, columns);
-    for (int64_t r0 = row_begin; r0 < row_end; r0 += kTile) {
-      const int64_t r1 = std::min(r0 + kTile, row_end);
-      for (int64_t c = c0; c < c1; ++c)
-        for (int64_t r = r0; r < r1; ++r) out[c * rows + r] = in[r * columns + c];
-    }
-  }
-}
-
 }  // namespace
 
 bool ConvShape::is_pointwise() const {
@@ -49,50 +35,26 @@ bool ConvShape::is_pointwise() const {
          all_are(padding_end, 0);
 }
 
-void to_row_major(Pool& pool, const float* in, float* out, int64_t batch, int64_t channels, int64_t points) {
-  const int64_t blocks = (points + 511) / 512;
-  pool.for_each(static_cast<size_t>(batch * blocks), [&](size_t i) {
-    const int64_t image = static_cast<int64_t>(i) / blocks, block = static_cast<int64_t>(i) % blocks;
-    transpose(in + image * channels * points, out + image * channels * points, points, channels, block * 512,
-              std::min(points, (block + 1) * 512));
-  });
-}
+static int64_t points_at_once(int64_t channels) { return channels <= 4 ? 8192 : 512; }
 
-// The few channels of an image or a sound, next to each other.
-template <int64_t Channels>
-void interleave(const float* in, float* out, int64_t points, int64_t begin, int64_t end) {
-  for (int64_t p = begin; p < end; ++p)
-    for (int64_t c = 0; c < Channels; ++c) out[p * Channels + c] = in[c * points + p];
+void to_row_major(Pool& pool, const float* in, float* out, int64_t batch, int64_t channels, int64_t points) {
+  const int64_t size = points_at_once(channels), blocks = (points + size - 1) / size;
+  pool.for_each(static_cast<size_t>(batch * blocks), [&](size_t i) {
+    const int64_t image = static_cast<int64_t>(i) / blocks, begin = static_cast<int64_t>(i) % blocks * size;
+    const int64_t at = image * channels * points;
+    transpose(in + at + begin * channels, channels, std::min(size, points - begin), channels,
+              out + at + begin, points);
+  });
 }
 
 void to_channels_last(Pool& pool, const float* in, float* out, int64_t batch, int64_t channels,
                       int64_t points) {
-  const int64_t size = channels <= 4 ? 8192 : 512, blocks = (points + size - 1) / size;
+  const int64_t size = points_at_once(channels), blocks = (points + size - 1) / size;
   pool.for_each(static_cast<size_t>(batch * blocks), [&](size_t i) {
     const int64_t image = static_cast<int64_t>(i) / blocks, begin = static_cast<int64_t>(i) % blocks * size;
-    const int64_t end = std::min(points, begin + size);
-    const float* from = in + image * channels * points;
-    float* to = out + image * channels * points;
-    switch (channels) {
-      case 1:
-        return interleave<1>(from, to, points, begin, end);
-      case 2:
-        return interleave<2>(from, to, points, begin, end);
-      case 3:
-        return interleave<3>(from, to, points, begin, end);
-      case 4:
-        return interleave<4>(from, to, points, begin, end);
-      default:
-        break;
-    }
-    for (int64_t p0 = begin; p0 < end; p0 += kTile) {
-      const int64_t p1 = std::min(p0 + kTile, end);
-      for (int64_t c0 = 0; c0 < channels; c0 += kTile) {
-        const int64_t c1 = std::min(c0 + kTile, channels);
-        for (int64_t p = p0; p < p1; ++p)
-          for (int64_t c = c0; c < c1; ++c) to[p * channels + c] = from[c * points + p];
-      }
-    }
+    const int64_t at = image * channels * points;
+    transpose(in + at + begin, points, channels, std::min(size, points - begin), out + at + begin * channels,
+              channels);
   });
 }
 
@@ -112,6 +74,7 @@ KernelResult convolution(const KernelCall& call) {
   conv.row_major_residual = conv.residual && !is_channels_last(call.in[3]);
   conv.weights = static_cast<const float*>(w.constant);
   conv.allocator = &call.allocator;
+  conv.shared = call.shared;
   SF_ASSIGN(conv.activation, activation_f32(call.attrs));
   if (shape.is_pointwise() && !conv.residual && !conv.norm &&
       shape.batch * shape.in_points() <= kSkinnyRows && !conv.row_major_in && !conv.row_major_out) {

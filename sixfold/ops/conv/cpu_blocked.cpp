@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "sixfold/cpu/copy.h"
 #include "sixfold/cpu/scale_rows.h"
 #include "sixfold/ops/conv/blocked.h"
 
@@ -12,58 +13,70 @@ namespace blocked {
 
 KernelResult BlockedConv::make(const ConvCall& call) {
   auto kernel = std::make_unique<BlockedConv>();
-  kernel->call_ = call;
+  const auto make_plan = [&] { return BlockedPlan::make(call); };
+  SF_ASSIGN(kernel->plan_,
+            call.shared ? call.shared->get<BlockedPlan>(BlockedPlan::key(call), make_plan) : make_plan());
+  kernel->activation_ = call.activation;
   kernel->packed_weights_ = call.weights != nullptr;
-  ConvShape& s = kernel->shape_ = call.shape;
-  if (s.is_pointwise()) {  // all points are alike: one axis of rows
-    s.in = s.out = {s.batch * s.in_points()};
-    s.batch = 1;
-    s.kernel = s.stride = s.dilation = {1};
-    s.padding = s.padding_end = {0};
-  }
-  kernel->split_ = choose_split(s);
-
-  if (call.row_major_in) {
-    kernel->src_offset_ =
-        kernel->reserve(static_cast<size_t>(s.batch * s.in_points() * s.in_channels) * sizeof(float));
-  }
-  if (call.row_major_out) {
-    kernel->dst_offset_ =
-        kernel->reserve(static_cast<size_t>(s.batch * s.out_points() * s.out_channels) * sizeof(float));
-  }
-  if (call.row_major_residual && call.norm) {
-    kernel->residual_offset_ =
-        kernel->reserve(static_cast<size_t>(s.batch * s.out_points() * s.out_channels) * sizeof(float));
-  }
-  SF_TRY(kernel->add_tasks());
-  // oneDNN chooses the layout of weights by the size of a block, and blocks of unequal size may need a copy
-  // of the weights each: rather fewer blocks.
-  Split& split = kernel->split_;
-  while (split.rows > 1 && kernel->packed_.size() > static_cast<size_t>(split.channels * split.slices)) {
-    split.rows /= 2;
-    SF_TRY(kernel->add_tasks());
-  }
-  kernel->add_lanes();
-  SF_TRY(call.weights ? kernel->pack_weights() : kernel->prepare_packing());
+  kernel->scratch_bytes_ = kernel->plan_->scratch_bytes;
+  if (call.weights) SF_TRY(kernel->pack_weights(call));
   return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+// Constant weights, all in one piece of memory, a block of channels after the other.
+Status BlockedConv::pack_weights(const ConvCall& call) {
+  const BlockedPlan& plan = *plan_;
+  SF_ASSIGN(packed_memory_, OwnedBlock::take(*call.allocator, plan.packed_bytes, "packed weights"));
+  OwnedBlock room;
+  size_t room_bytes = 0;
+  for (size_t i = 0; i < plan.packed.size(); ++i) {
+    const Packed& p = plan.packed[i];
+    SF_ASSIGN(Packing to, plan.packing(p));
+    if (to.reorder.scratch_bytes() > room_bytes) {
+      room_bytes = to.reorder.scratch_bytes();
+      SF_ASSIGN(room, OwnedBlock::take(*call.allocator, room_bytes, "packing weights"));
+    }
+    to.from.set(plan.source(p, call.weights));
+    to.to.set(packed_memory_.data() + p.offset);
+    const Memory scratch(to.reorder.desc(dnnl_query_scratchpad_md), room.data());
+    const dnnl_exec_arg_t args[] = {
+        {DNNL_ARG_FROM, to.from.get()}, {DNNL_ARG_TO, to.to.get()}, {DNNL_ARG_SCRATCHPAD, scratch.get()}};
+    to.reorder.execute(args);
+    // A large layer is never resident twice as a whole.
+    const bool last = i + 1 == plan.packed.size() || plan.packed[i + 1].first != p.first;
+    if (last && plan.shape.groups == 1 && !plan.shape.transposed)
+      call.allocator->forget(std::as_bytes(std::span(call.weights + p.first * plan.row_weights(),
+                                                     static_cast<size_t>(p.channels * plan.row_weights()))));
+  }
+  return ok_status();
+}
+
+// What a part reads, dense.
+const float* BlockedConv::input(const Part& part, const Task& task, const Lane& lane,
+                                const Operands& o) const {
+  const BlockedPlan& plan = *plan_;
+  const ConvShape& s = plan.shape;
+  const int64_t wide = s.in_channels, narrow = plan.slice_channels(),
+                channel = plan.packed[part.packed].first_in;
+  auto* slice = reinterpret_cast<float*>(o.scratch + lane.input_offset);
+  if (plan.tiles_row_major_input()) {
+    transpose(o.src + (task.image * wide + channel) * s.in_points() + task.first_in, s.in_points(), narrow,
+              task.points_in, slice, narrow);
+    return slice;
+  }
+  const float* from = o.src + (task.image * s.in_points() + task.first_in) * wide + channel;
+  if (narrow == wide) return from;
+  for (int64_t p = 0; p < task.points_in; ++p)
+    std::memcpy(slice + p * narrow, from + p * wide, static_cast<size_t>(narrow) * sizeof(float));
+  return slice;
 }
 
 void BlockedConv::run_part(const Part& part, const Task& task, Lane& lane, const Operands& o,
                            float* result) const {
-  const Packed& packed = packed_[part.packed];
-  const float* from = o.src + task.src;
-  if (split_.slices > 1) {
-    auto* slice = reinterpret_cast<float*>(o.scratch + lane.slice_offset);
-    const int64_t wide = shape_.in_channels, narrow = slice_channels();
-    for (int64_t p = 0; p < task.points_in; ++p)
-      std::memcpy(slice + p * narrow, from + p * wide + packed.first_in,
-                  static_cast<size_t>(narrow) * sizeof(float));
-    from = slice;
-  }
   Handles& h = lane.handles[part.variant];
-  h.src.set(from);
+  h.src.set(input(part, task, lane, o));
   h.dst.set(result);
-  h.weights.set(o.weights + packed.offset);
+  h.weights.set(o.weights + plan_->packed[part.packed].offset);
   h.scratch.set(o.scratch + lane.primitive_offset);
   dnnl_exec_arg_t args[5] = {{DNNL_ARG_SRC, h.src.get()},
                              {DNNL_ARG_DST, h.dst.get()},
@@ -74,73 +87,83 @@ void BlockedConv::run_part(const Part& part, const Task& task, Lane& lane, const
     h.bias.set(o.bias + task.first_channel);
     args[count++] = {DNNL_ARG_BIAS, h.bias.get()};
   }
-  variants_[part.variant].primitive.execute({args, count});
+  plan_->variants[part.variant].primitive.execute({args, count});
+}
+
+// A task's piece of the residual, dense.
+void BlockedConv::copy_residual(const Task& task, const Operands& o, float* to) const {
+  const ConvShape& s = plan_->shape;
+  const int64_t channels = task.channels, row = s.out_channels, points = s.out_points();
+  if (plan_->row_major_residual)
+    return transpose(o.residual + (task.image * row + task.first_channel) * points + task.first, points,
+                     channels, task.points, to, channels);
+  const float* from = o.residual + (task.image * points + task.first) * row + task.first_channel;
+  if (from == to) return;
+  if (channels == row) {
+    std::memcpy(to, from, static_cast<size_t>(task.points * channels) * sizeof(float));
+    return;
+  }
+  for (int64_t p = 0; p < task.points; ++p)
+    std::memcpy(to + p * channels, from + p * row, static_cast<size_t>(channels) * sizeof(float));
 }
 
 void BlockedConv::run_task(const Task& task, Lane& lane, const Operands& o) const {
-  const int64_t channels = task.channels, row = shape_.out_channels;
-  const bool tiled = split_.channels > 1;
-  float* out = o.dst + task.dst;
-  float* result = tiled ? reinterpret_cast<float*>(o.scratch + lane.tile_offset) : out;
-  if (o.residual && !call_.norm) {  // oneDNN adds to what is there
-    const float* from = o.residual + task.dst;
-    if (!tiled && from != result)
-      std::memcpy(result, from, static_cast<size_t>(task.points * channels) * sizeof(float));
-    if (tiled) {
-      for (int64_t p = 0; p < task.points; ++p)
-        std::memcpy(result + p * channels, from + p * row, static_cast<size_t>(channels) * sizeof(float));
-    }
-  }
+  const BlockedPlan& plan = *plan_;
+  const int64_t channels = task.channels, row = plan.shape.out_channels, points = plan.shape.out_points();
+  const bool tiled = plan.tiles_result();
+  const int64_t at = (task.image * points + task.first) * row + task.first_channel;  // channels-last
+  float* result = tiled ? reinterpret_cast<float*>(o.scratch + lane.tile_offset) : o.dst + at;
+  if (o.residual && !plan.norm) copy_residual(task, o, result);  // oneDNN adds to what is there
   for (const Part& part : task.parts) run_part(part, task, lane, o, result);
-  if (call_.norm) {
+  if (plan.norm) {
+    const float* residual = o.residual ? o.residual + at : nullptr;
+    int64_t step = row;
+    if (o.residual && plan.row_major_residual) {
+      auto* copy = reinterpret_cast<float*>(o.scratch + lane.residual_offset);
+      copy_residual(task, o, copy);
+      residual = copy;
+      step = channels;
+    }
     for (int64_t p = 0; p < task.points; ++p)
       scale_row_f32(result + p * channels, o.scale + task.first_channel, o.shift + task.first_channel,
-                    o.residual ? o.residual + task.dst + p * row : nullptr, static_cast<size_t>(channels));
+                    residual ? residual + p * step : nullptr, static_cast<size_t>(channels));
   }
   // Not a post-op of oneDNN: its relu and clip turn a NaN into a number.
-  call_.activation(result, result, static_cast<size_t>(task.points * channels));
-  if (tiled) {
-    for (int64_t p = 0; p < task.points; ++p)
-      std::memcpy(out + p * row, result + p * channels, static_cast<size_t>(channels) * sizeof(float));
-  }
+  activation_(result, result, static_cast<size_t>(task.points * channels));
+  if (plan.row_major_out)
+    return transpose(result, channels, task.points, channels,
+                     o.dst + (task.image * row + task.first_channel) * points + task.first, points);
+  for (int64_t p = 0; tiled && p < task.points; ++p)
+    std::memcpy(o.dst + at + p * row, result + p * channels, static_cast<size_t>(channels) * sizeof(float));
 }
 
 Status BlockedConv::run(const Buffers& b) {
-  const ConvShape& s = call_.shape;
+  BlockedPlan& plan = *plan_;
   Operands o{b.input<float>(0),
-             call_.weights ? packed_memory_.data() : b.scratch,
-             call_.bias ? b.input<float>(2) : nullptr,
-             call_.norm ? b.input<float>(4) : nullptr,
-             call_.norm ? b.input<float>(5) : nullptr,
-             call_.residual ? b.input<float>(3) : nullptr,
+             packed_weights_ ? packed_memory_.data() : b.scratch,
+             plan.bias ? b.input<float>(2) : nullptr,
+             plan.norm ? b.input<float>(4) : nullptr,
+             plan.norm ? b.input<float>(5) : nullptr,
+             plan.residual ? b.input<float>(3) : nullptr,
              b.output<float>(),
              b.scratch};
-  b.pool.for_each(packing_.size(), [&](size_t i) {
-    Packing& to = packing_[i];
-    to.from.set(source(packed_[i], b.input<float>(1)));
-    to.to.set(b.scratch + packed_[i].offset);
+  b.pool.for_each(plan.packings.size(), [&](size_t i) {
+    Packing& to = plan.packings[i];
+    to.from.set(plan.source(plan.packed[i], b.input<float>(1)));
+    to.to.set(b.scratch + plan.packed[i].offset);
     const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, to.from.get()}, {DNNL_ARG_TO, to.to.get()}};
     to.reorder.execute(args);
   });
-  if (call_.row_major_in) {
-    auto* copy = reinterpret_cast<float*>(b.scratch + src_offset_);
-    to_channels_last(b.pool, o.src, copy, s.batch, s.in_channels, s.in_points());
+  if (plan.src_offset != SIZE_MAX) {
+    auto* copy = reinterpret_cast<float*>(b.scratch + plan.src_offset);
+    to_channels_last(b.pool, o.src, copy, plan.shape.batch, plan.shape.in_channels, plan.shape.in_points());
     o.src = copy;
   }
-  if (call_.row_major_out) o.dst = reinterpret_cast<float*>(b.scratch + dst_offset_);
-  if (o.residual && call_.row_major_residual) {
-    // Summed into dst by oneDNN, or read beside it after the norm.
-    float* copy = call_.norm ? reinterpret_cast<float*>(b.scratch + residual_offset_) : o.dst;
-    to_channels_last(b.pool, o.residual, copy, s.batch, s.out_channels, s.out_points());
-    o.residual = copy;
-  }
   std::atomic<size_t> next{0};
-  b.pool.for_each(lanes_.size(), [&](size_t lane) {
-    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks_.size();)
-      run_task(tasks_[i], lanes_[lane], o);
+  b.pool.for_each(plan.lanes.size(), [&](size_t lane) {
+    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < plan.tasks.size();)
+      run_task(plan.tasks[i], plan.lanes[lane], o);
   });
-  if (call_.row_major_out)
-    to_row_major(b.pool, o.dst, b.output<float>(), s.batch, s.out_channels, s.out_points());
   return ok_status();
 }
 

@@ -73,8 +73,8 @@ Shape image_dims(int64_t channels, int64_t rows, const Shape& spatial) {
 
 }  // namespace
 
-Result<Primitive> BlockedConv::create(const Variant& v) {
-  const ConvShape& s = shape_;
+Result<Primitive> BlockedPlan::create(const Variant& v) {
+  const ConvShape& s = shape;
   const size_t n = s.in.size();
   const auto src = onednn::of_tag(image_dims(slice_channels(), v.rows_in, s.in), channels_last_tag(n));
   const auto dst = onednn::of_tag(image_dims(v.channels, v.rows_out, s.out), channels_last_tag(n));
@@ -82,35 +82,36 @@ Result<Primitive> BlockedConv::create(const Variant& v) {
   if (s.groups > 1) weight_dims.insert(weight_dims.begin(), s.groups);
   weight_dims.insert(weight_dims.end(), s.kernel.begin(), s.kernel.end());
   const auto weights = onednn::any(weight_dims);
-  const auto bias = onednn::of_tag({v.channels}, dnnl_a);
+  const auto bias_desc = onednn::of_tag({v.channels}, dnnl_a);
   Shape before = s.padding, after = s.padding_end, dilation = s.dilation;
   before[0] = v.before;
   after[0] = v.after;
   for (int64_t& d : dilation) --d;  // oneDNN counts the gaps
   PostOps ops;
   // A norm comes before the residual.
-  if (!v.first || (call_.residual && !call_.norm)) ops.sum();
-  const bool with_bias = call_.bias && v.first;
+  if (!v.first || (residual && !norm)) ops.sum();
+  const bool with_bias = bias && v.first;
   if (s.transposed) {
     dnnl_deconvolution_desc_t desc;
     if (dnnl_dilated_deconvolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_deconvolution_direct,
-                                                     &src, &weights, with_bias ? &bias : nullptr, &dst,
+                                                     &src, &weights, with_bias ? &bias_desc : nullptr, &dst,
                                                      s.stride.data(), dilation.data(), before.data(),
                                                      after.data()) != dnnl_success)
       return unsupported("oneDNN does not describe this transposed convolution");
     return Primitive::create(&desc, ops);
   }
   dnnl_convolution_desc_t desc;
-  if (dnnl_dilated_convolution_forward_desc_init(
-          &desc, dnnl_forward_inference, dnnl_convolution_direct, &src, &weights, with_bias ? &bias : nullptr,
-          &dst, s.stride.data(), dilation.data(), before.data(), after.data()) != dnnl_success)
+  if (dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_convolution_direct, &src,
+                                                 &weights, with_bias ? &bias_desc : nullptr, &dst,
+                                                 s.stride.data(), dilation.data(), before.data(),
+                                                 after.data()) != dnnl_success)
     return unsupported("oneDNN does not describe this convolution");
   return Primitive::create(&desc, ops);
 }
 
-Result<size_t> BlockedConv::variant(const Variant& v) {
-  for (size_t i = 0; i < variants_.size(); ++i) {
-    const Variant& o = variants_[i];
+Result<size_t> BlockedPlan::variant(const Variant& v) {
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const Variant& o = variants[i];
     if (o.rows_in == v.rows_in && o.rows_out == v.rows_out && o.before == v.before && o.after == v.after &&
         o.channels == v.channels && o.first == v.first)
       return i;
@@ -118,27 +119,27 @@ Result<size_t> BlockedConv::variant(const Variant& v) {
   SF_ASSIGN(Primitive primitive, create(v));
   const dnnl_memory_desc_t desc = primitive.desc(dnnl_query_weights_md);
   size_t layout = 0;
-  while (layout < layouts_.size() && !dnnl_memory_desc_equal(&layouts_[layout], &desc)) ++layout;
-  if (layout == layouts_.size()) layouts_.push_back(desc);
-  variants_.push_back(
+  while (layout < layouts.size() && !dnnl_memory_desc_equal(&layouts[layout], &desc)) ++layout;
+  if (layout == layouts.size()) layouts.push_back(desc);
+  variants.push_back(
       {v.rows_in, v.rows_out, v.before, v.after, v.channels, v.first, std::move(primitive), layout});
-  return variants_.size() - 1;
+  return variants.size() - 1;
 }
 
-size_t BlockedConv::packed(int64_t first, int64_t first_in, const Variant& user) {
-  for (size_t i = 0; i < packed_.size(); ++i) {
-    const Packed& p = packed_[i];
+size_t BlockedPlan::pack(int64_t first, int64_t first_in, const Variant& user) {
+  for (size_t i = 0; i < packed.size(); ++i) {
+    const Packed& p = packed[i];
     if (p.first == first && p.channels == user.channels && p.first_in == first_in && p.layout == user.layout)
       return i;
   }
-  const size_t bytes = dnnl_memory_desc_get_size(&layouts_[user.layout]);
-  packed_.push_back({first, user.channels, first_in, user.layout, packed_bytes_});
-  packed_bytes_ += (bytes + 63) / 64 * 64;
-  return packed_.size() - 1;
+  const size_t bytes = dnnl_memory_desc_get_size(&layouts[user.layout]);
+  packed.push_back({first, user.channels, first_in, user.layout, packed_bytes});
+  packed_bytes += (bytes + 63) / 64 * 64;
+  return packed.size() - 1;
 }
 
-Result<Packing> BlockedConv::packing(const Packed& p) const {
-  const ConvShape& s = shape_;
+Result<Packing> BlockedPlan::packing(const Packed& p) const {
+  const ConvShape& s = shape;
   const int64_t taps = numel(s.kernel), group_in = s.in_channels / s.groups,
                 group_out = s.out_channels / s.groups;
   Shape dims{p.channels / s.groups, slice_channels() / s.groups}, strides;
@@ -154,50 +155,19 @@ Result<Packing> BlockedConv::packing(const Packed& p) const {
   dims.insert(dims.end(), s.kernel.begin(), s.kernel.end());
   strides.insert(strides.end(), tap_strides.begin(), tap_strides.end());
   const auto plain = onednn::of_strides(dims, strides);
-  Packing out{Memory(plain), Memory(layouts_[p.layout]), {}};
-  SF_ASSIGN(out.reorder, Primitive::reorder(plain, layouts_[p.layout]));
+  Packing out{Memory(plain), Memory(layouts[p.layout]), {}};
+  SF_ASSIGN(out.reorder, Primitive::reorder(plain, layouts[p.layout]));
   return out;
 }
 
-const float* BlockedConv::source(const Packed& p, const float* weights) const {
-  return weights + p.first * row_weights() + p.first_in * numel(shape_.kernel);
-}
-
-// Constant weights, all in one piece of memory, a block of channels after the other.
-Status BlockedConv::pack_weights() {
-  SF_ASSIGN(packed_memory_, OwnedBlock::take(*call_.allocator, packed_bytes_, "packed weights"));
-  OwnedBlock room;
-  size_t room_bytes = 0;
-  for (size_t i = 0; i < packed_.size(); ++i) {
-    const Packed& p = packed_[i];
-    SF_ASSIGN(Packing to, packing(p));
-    if (to.reorder.scratch_bytes() > room_bytes) {
-      room_bytes = to.reorder.scratch_bytes();
-      SF_ASSIGN(room, OwnedBlock::take(*call_.allocator, room_bytes, "packing weights"));
-    }
-    to.from.set(source(p, call_.weights));
-    to.to.set(packed_memory_.data() + p.offset);
-    const Memory scratch(to.reorder.desc(dnnl_query_scratchpad_md), room.data());
-    const dnnl_exec_arg_t args[] = {
-        {DNNL_ARG_FROM, to.from.get()}, {DNNL_ARG_TO, to.to.get()}, {DNNL_ARG_SCRATCHPAD, scratch.get()}};
-    to.reorder.execute(args);
-    // A large layer is never resident twice as a whole.
-    const bool last = i + 1 == packed_.size() || packed_[i + 1].first != p.first;
-    if (last && shape_.groups == 1 && !shape_.transposed)
-      call_.allocator->forget(std::as_bytes(std::span(call_.weights + p.first * row_weights(),
-                                                      static_cast<size_t>(p.channels * row_weights()))));
-  }
-  return ok_status();
-}
-
 // Weights that come with each run.
-Status BlockedConv::prepare_packing() {
-  const size_t begin = reserve(packed_bytes_);
-  for (Packed& p : packed_) {
+Status BlockedPlan::prepare_packing() {
+  const size_t begin = reserve(packed_bytes);
+  for (Packed& p : packed) {
     p.offset += begin;
     SF_ASSIGN(Packing to, packing(p));
     if (to.reorder.scratch_bytes() > 0) return unsupported("oneDNN needs scratch to reorder these weights");
-    packing_.push_back(std::move(to));
+    packings.push_back(std::move(to));
   }
   return ok_status();
 }
@@ -207,26 +177,25 @@ static int64_t edge(int64_t i, int64_t n, int64_t extent, int64_t unit = 1) {
   return i == n ? extent : i * (extent / unit) / n * unit;
 }
 
-Status BlockedConv::add_tasks() {
-  const ConvShape& s = shape_;
-  variants_.clear();
-  layouts_.clear();
-  packed_.clear();
-  packed_bytes_ = 0;
-  tasks_.clear();
-  const int64_t in_row = s.in_points() / s.in[0] * s.in_channels,
-                out_row = s.out_points() / s.out[0] * s.out_channels;
+Status BlockedPlan::add_tasks() {
+  const ConvShape& s = shape;
+  variants.clear();
+  layouts.clear();
+  packed.clear();
+  packed_bytes = 0;
+  tasks.clear();
+  const int64_t in_row = s.in_points() / s.in[0], out_row = s.out_points() / s.out[0];
   for (int64_t image = 0; image < s.batch; ++image) {
-    for (int64_t c = 0; c < split_.channels; ++c) {
-      for (int64_t r = 0; r < split_.rows; ++r) {
-        const int64_t first = edge(r, split_.rows, s.out[0]), last = edge(r + 1, split_.rows, s.out[0]);
+    for (int64_t c = 0; c < split.channels; ++c) {
+      for (int64_t r = 0; r < split.rows; ++r) {
+        const int64_t first = edge(r, split.rows, s.out[0]), last = edge(r + 1, split.rows, s.out[0]);
         // oneDNN packs channels in whole blocks, of 32 when it can: others would be padding.
         const int64_t unit = s.out_channels % 32 == 0 ? 32 : 16;
-        const int64_t channel = edge(c, split_.channels, s.out_channels, unit);
-        const int64_t channels = edge(c + 1, split_.channels, s.out_channels, unit) - channel;
+        const int64_t channel = edge(c, split.channels, s.out_channels, unit);
+        const int64_t channels = edge(c + 1, split.channels, s.out_channels, unit) - channel;
         Variant v{s.in[0], last - first, s.padding[0], s.padding_end[0], channels, true, {}, 0};
         int64_t top = 0;
-        if (split_.rows > 1) {  // the rows that the block reads
+        if (split.rows > 1) {  // the rows that the block reads
           top = first * s.stride[0] - s.padding[0];
           int64_t bottom = (last - 1) * s.stride[0] - s.padding[0] + s.dilation[0] * (s.kernel[0] - 1) + 1;
           v.before = std::max<int64_t>(0, -top);
@@ -237,50 +206,103 @@ Status BlockedConv::add_tasks() {
           if (v.rows_in < 1) return unsupported("a block of rows lies in the padding");
         }
         Task task{};
-        for (int64_t slice = 0; slice < split_.slices; ++slice) {
+        for (int64_t slice = 0; slice < split.slices; ++slice) {
           v.first = slice == 0;
           SF_ASSIGN(const size_t chosen, variant(v));
-          task.parts.push_back({chosen, packed(channel, slice * slice_channels(), variants_[chosen])});
+          task.parts.push_back({chosen, pack(channel, slice * slice_channels(), variants[chosen])});
         }
-        task.src = image * s.in_points() * s.in_channels + top * in_row;
-        task.dst = image * s.out_points() * s.out_channels + first * out_row + channel;
+        task.image = image;
+        task.first_in = top * in_row;
+        task.points_in = v.rows_in * in_row;
+        task.first = first * out_row;
+        task.points = (last - first) * out_row;
         task.first_channel = channel;
         task.channels = channels;
-        task.points_in = v.rows_in * (s.in_points() / s.in[0]);
-        task.points = (last - first) * (s.out_points() / s.out[0]);
-        tasks_.push_back(std::move(task));
+        tasks.push_back(std::move(task));
       }
     }
   }
   return ok_status();
 }
 
-void BlockedConv::add_lanes() {
-  size_t slice_bytes = 0, tile_bytes = 0, primitive_bytes = 0;
-  for (const Task& task : tasks_) {
-    if (split_.slices > 1)
-      slice_bytes =
-          std::max(slice_bytes, static_cast<size_t>(task.points_in * slice_channels()) * sizeof(float));
-    if (split_.channels > 1)
-      tile_bytes = std::max(tile_bytes, static_cast<size_t>(task.points * task.channels) * sizeof(float));
+// Whether tasks may each transpose what they read: little of it is read by several.
+bool BlockedPlan::reads_rows_once() const {
+  int64_t points = 0;
+  for (const Task& task : tasks) points += task.points_in;
+  return points * 4 <= shape.batch * shape.in_points() * 5;
+}
+
+void BlockedPlan::add_lanes() {
+  if (row_major_in && !reads_rows_once())
+    src_offset =
+        reserve(static_cast<size_t>(shape.batch * shape.in_points() * shape.in_channels) * sizeof(float));
+  size_t input_bytes = 0, tile_bytes = 0, residual_bytes = 0, primitive_bytes = 0;
+  const auto fit = [](size_t& bytes, bool needed, int64_t floats) {
+    if (needed) bytes = std::max(bytes, static_cast<size_t>(floats) * sizeof(float));
+  };
+  for (const Task& task : tasks) {
+    fit(input_bytes, tiles_input(), task.points_in * slice_channels());
+    fit(tile_bytes, tiles_result(), task.points * task.channels);
+    fit(residual_bytes, row_major_residual && norm, task.points * task.channels);
   }
-  for (const Variant& v : variants_) primitive_bytes = std::max(primitive_bytes, v.primitive.scratch_bytes());
+  for (const Variant& v : variants) primitive_bytes = std::max(primitive_bytes, v.primitive.scratch_bytes());
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  lanes_.resize(std::min(cores, tasks_.size()));
-  for (Lane& lane : lanes_) {
-    lane.slice_offset = reserve(slice_bytes);
+  lanes.resize(std::min(cores, tasks.size()));
+  for (Lane& lane : lanes) {
+    lane.input_offset = reserve(input_bytes);
     lane.tile_offset = reserve(tile_bytes);
+    lane.residual_offset = reserve(residual_bytes);
     lane.primitive_offset = reserve(primitive_bytes);
-    for (const Variant& v : variants_) {
+    for (const Variant& v : variants) {
       const Primitive& p = v.primitive;
       lane.handles.push_back({Memory(p.desc(dnnl_query_src_md)),
                               Memory(p.desc(dnnl_query_dst_md)),
                               Memory(p.desc(dnnl_query_weights_md)),
                               {},
                               Memory(p.desc(dnnl_query_scratchpad_md))});
-      if (call_.bias && v.first) lane.handles.back().bias = Memory(p.desc(dnnl_query_weights_md, 1));
+      if (bias && v.first) lane.handles.back().bias = Memory(p.desc(dnnl_query_weights_md, 1));
     }
   }
+}
+
+std::string BlockedPlan::key(const ConvCall& call) {
+  const ConvShape& s = call.shape;
+  std::string key = cat("convolution ", s.batch, " ", s.in_channels, " ", s.out_channels, " ", s.groups);
+  for (const Shape* list : {&s.in, &s.out, &s.kernel, &s.stride, &s.padding, &s.padding_end, &s.dilation})
+    for (const int64_t x : *list) key += cat(" ", x);
+  for (const bool flag : {s.transposed, call.row_major_in, call.row_major_out, call.row_major_residual,
+                          call.bias, call.residual, call.norm, call.weights != nullptr})
+    key += flag ? '1' : '0';
+  return key;
+}
+
+Result<std::shared_ptr<BlockedPlan>> BlockedPlan::make(const ConvCall& call) {
+  auto out = std::make_shared<BlockedPlan>();
+  ConvShape& s = out->shape = call.shape;
+  out->row_major_in = call.row_major_in;
+  out->row_major_out = call.row_major_out;
+  out->row_major_residual = call.row_major_residual;
+  out->bias = call.bias;
+  out->residual = call.residual;
+  out->norm = call.norm;
+  if (s.is_pointwise()) {  // all points are alike: one axis of rows, of all images where they lie so
+    const bool images = !call.row_major_in && !call.row_major_out && !call.row_major_residual;
+    s.in = s.out = {(images ? s.batch : 1) * s.in_points()};
+    if (images) s.batch = 1;
+    s.kernel = s.stride = s.dilation = {1};
+    s.padding = s.padding_end = {0};
+  }
+  Split& split = out->split = choose_split(s);
+  SF_TRY(out->add_tasks());
+  // oneDNN chooses the layout of weights by the size of a block, and blocks of unequal size may need a copy
+  // of the weights each: rather fewer blocks.
+  while (split.rows > 1 && out->packed.size() > static_cast<size_t>(split.channels * split.slices)) {
+    split.rows /= 2;
+    SF_TRY(out->add_tasks());
+  }
+  out->add_lanes();
+  if (!call.weights) SF_TRY(out->prepare_packing());
+  return out;
 }
 
 }  // namespace sixfold::cpu::blocked
