@@ -144,7 +144,9 @@ class Calibrator {
       const cpu::TensorDesc desc{t.dtype, t.shape, contiguous_strides(t.shape), nullptr};
       SF_TRY(look(w, leaf.value, desc, t.data));
     }
-    return w.model->run(feed.tensors);
+    SF_TRY(w.model->run(feed.tensors));
+    if (options_.ran) options_.ran(i, *w.model);
+    return {};
   }
 
   Error not_finite(ValueId v, const char* what) const {

@@ -10,6 +10,8 @@
 
 namespace sixfold {
 
+class Watched;
+
 struct CalibrateOptions {
   size_t threads = 0;      // 0: one per core
   bool histograms = true;  // for every observer but min-max and moving average
@@ -17,6 +19,7 @@ struct CalibrateOptions {
   std::function<void(size_t done, size_t total)> progress;
   // Sees every value of every sample too, several samples at once.
   std::function<void(size_t sample, ValueId value, const cpu::TensorDesc& desc, const void* data)> look;
+  std::function<void(size_t sample, const Watched& model)> ran;  // with its outputs, several at once
 };
 
 // The channel axis of a value: 1 of images, the last one of what linear layers take and give.

@@ -138,22 +138,29 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
       if (sample % step == 0) rows->look(sample / step, v, desc, data);
     };
   }
+  const double work = work_of(real);
+  const bool improves =
+      options.search_scales || options.choose_rounding || options.correct_biases || options.widen;
+  // Those of the samples by which all tries are judged.
+  const size_t judging = samples_for(kMeterWork, work, kLeastMeterSamples, kMostMeterSamples);
+  std::vector<std::vector<Tensor>> outputs(judging);
+  if (options.observers.size() > 1 || improves)
+    calibrating.ran = [&outputs, step = spread_step(out.calibrated, judging)](size_t sample,
+                                                                              const Watched& model) {
+      if (sample % step == 0 && sample / step < outputs.size()) outputs[sample / step] = model.copy_outputs();
+    };
   SF_ASSIGN(const Observations seen, calibrate(real, *calibration, calibrating));
   out.calibrate_seconds = now_s() - begin;
   phases.end("calibration");
-  const double work = work_of(real);
   std::vector<Observer> observers = options.observers;
   if (few) observers = {Observer::min_max};
   if (options.automatic && !few && work > kMeterWork / kLeastMeterSamples)
     std::erase_if(observers,
                   [](Observer o) { return o == Observer::min_max || o == Observer::moving_average; });
   out.ranges.observer = observers.empty() ? Observer::mse : observers[0];
-  const bool improves =
-      options.search_scales || options.choose_rounding || options.correct_biases || options.widen;
   std::unique_ptr<Meter> meter;
   if (observers.size() > 1 || improves) {
-    const size_t judging = samples_for(kMeterWork, work, kLeastMeterSamples, kMostMeterSamples);
-    SF_ASSIGN(meter, Meter::create(real, *calibration, judging, options.threads));
+    SF_ASSIGN(meter, Meter::create(real, *calibration, judging, options.threads, std::move(outputs)));
   }
   double best = -std::numeric_limits<double>::infinity();
   if (observers.size() > 1) {

@@ -13,8 +13,9 @@ namespace sixfold {
 class Meter {
  public:
   explicit Meter(const Lanes& lanes);
+  // outputs: of the float graph for the samples that it takes (spread_samples), where they are known.
   static Result<std::unique_ptr<Meter>> create(const Graph& real, const Samples& samples, size_t count,
-                                               size_t threads);
+                                               size_t threads, std::vector<std::vector<Tensor>> outputs = {});
   // Decibels of the worst output. Graphs that differ only in the grids of values are run by the models of the
   // one before. real_weights: weights of products are not rounded, so it tells what rounding costs.
   Result<double> operator()(const Graph& quantized, bool real_weights = false);

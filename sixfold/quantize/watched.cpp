@@ -1,6 +1,7 @@
 #include "sixfold/quantize/watched.h"
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
 #include "sixfold/quantize/recycled.h"
@@ -79,6 +80,17 @@ Status Watched::run(std::span<const Tensor> inputs) {
   for (const Tensor& t : inputs) pointers.push_back(t.data);
   executor_->reset_state();
   return executor_->run(pointers);
+}
+
+std::vector<Tensor> Watched::copy_outputs() const {
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < output_count(); ++i) {
+    const Tensor from = output(i);
+    std::byte* bytes = nullptr;
+    out.push_back(Tensor::allocate(from.dtype, from.shape, &bytes));
+    std::memcpy(bytes, from.data, from.size_bytes());
+  }
+  return out;
 }
 
 Tensor Watched::output(size_t i) const {

@@ -37,6 +37,7 @@ class Watched {
   Status run(std::span<const Tensor> inputs);
   size_t output_count() const { return executor_->output_count(); }
   Tensor output(size_t i) const;  // valid until the next run
+  std::vector<Tensor> copy_outputs() const;
   size_t arena_bytes() const { return executor_->plan().arena_bytes; }
 
  private:
