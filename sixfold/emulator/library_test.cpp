@@ -123,5 +123,57 @@ TEST(LibraryNumbers, means_of_even_windows_are_means_of_means) {
   EXPECT_EQ(mean(1), (Numbers{105, 133, 72, 225}));
 }
 
+TEST(LibraryNumbers, of_a_mean_the_zero_points_part_is_cut_where_steps_are_fine) {
+  const ScaleOffset in{0.02f, -136}, out{0.0077f, -128};
+  const std::vector<qnn::Param> params = {words("axes", {1}), {"keep_dims", true}};
+  EXPECT_EQ(given("ReduceMean", {{DataType::ufixed8, {2, 4, 5}, in, series(40, 7, 37, 251)}},
+                  DataType::ufixed8, {2, 1, 5}, out, params),
+            (Numbers{25, 121, 54, 150, 83, 154, 87, 20, 117, 50}));
+  EXPECT_EQ(given("ReduceMean", {{DataType::ufixed8, {1, 4, 2}, in, series(8, 7, 37, 251)}},
+                  DataType::ufixed8, {1, 1, 2}, out, params),
+            (Numbers{81, 14}));
+}
+
+TEST(LibraryNumbers, what_is_no_number_is_the_largest) {
+  const auto of = [](const char* type, Numbers x, ScaleOffset in, ScaleOffset out) {
+    const auto n = static_cast<uint32_t>(x.size());
+    return given(type, {{DataType::ufixed8, {n}, in, x}}, DataType::ufixed8, {n}, out);
+  };
+  EXPECT_EQ(of("ElementWiseAsin", {0, 27, 28, 128, 228, 229, 255}, {0.01f, -128}, {0.02f, -128}),
+            (Numbers{255, 255, 49, 128, 207, 255, 255}));
+  EXPECT_EQ(of("ElementWiseSquareRoot", {0, 99, 100, 120}, {0.01f, -100}, {0.01f, 0}),
+            (Numbers{255, 255, 0, 45}));
+  EXPECT_EQ(of("ElementWiseLog", {0, 99, 100, 120}, {0.01f, -100}, {0.02f, -128}), (Numbers{0, 0, 0, 48}));
+}
+
+TEST(LibraryNumbers, exponents_are_floats) {
+  const Operand x{DataType::ufixed8, {5}, {0.01f, -128}, {0, 64, 128, 200, 255}};
+  const auto power = [&](double exponent) {
+    return given("ElementWisePower", {x, {DataType::ufixed8, {1}, {0.01f, 0}, {exponent}, true}},
+                 DataType::ufixed8, {5}, {0.01f, 0});
+  };
+  EXPECT_EQ(power(200), (Numbers{164, 41, 0, 52, 161}));  // 200 * 0.01 is 2
+  EXPECT_EQ(power(170), (Numbers{255, 255, 0, 57, 150}));
+}
+
+TEST(LibraryNumbers, quotients_are_products_with_reciprocals_of_parabolas) {
+  const Operand x{DataType::ufixed16, {8}, {1e-4f, -20000}, Numbers(8, 60000)};
+  const Operand d{
+      DataType::ufixed16, {8}, {1e-4f, 0}, {5000, 9000, 14000, 20000, 33000, 39000, 50000, 65535}};
+  EXPECT_EQ(given("ElementWiseDivide", {x, d}, DataType::ufixed16, {8}, {2e-4f, -10000}),
+            (Numbers{49989, 32227, 24283, 19997, 16061, 15126, 14001, 13052}));
+}
+
+TEST(LibraryNumbers, cubic_weights_are_reals_and_reach_beyond_the_inputs_range) {
+  const Operand x{DataType::ufixed8, {1, 4, 4, 1}, {0.0131f, -161}, series(16, 7, 91, 251)};
+  EXPECT_EQ(given("Resize", {x}, DataType::ufixed8, {1, 6, 6, 1}, {0.0163f, -161},
+                  {{"exclude_outside", false},
+                   {"transformation_mode", uint32_t{1}},
+                   {"interpolation_mode", uint32_t{2}},
+                   {"cubic_coeff", -0.75f}}),
+            (Numbers{23,  57,  124, 194, 129, 34, 66,  125, 168, 129, 111, 110, 147, 182, 178, 90, 96, 141,
+                     227, 153, 100, 158, 107, 35, 176, 149, 121, 121, 92,  66,  90,  157, 174, 58, 75, 141}));
+}
+
 }  // namespace
 }  // namespace sixfold::emulator

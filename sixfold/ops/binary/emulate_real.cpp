@@ -1,10 +1,12 @@
 // Division, powers, remainders and slopes on the emulator: the exact function of the two reals, rounded once
-// to the nearest, ties away from zero. Plain integers divide as integers.
+// to the nearest, ties away from zero. Fixed point divides by reciprocals of its own (emulate_quotient.h),
+// plain integers as integers.
 #include <cmath>
 
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
 #include "sixfold/emulator/layout.h"
+#include "sixfold/ops/binary/emulate_quotient.h"
 
 namespace sixfold::emulator {
 namespace {
@@ -52,8 +54,23 @@ struct Binary {
     if (q == 0 && op != Real::power && op != Real::squared_difference && op != Real::slope) return 0;
     return op == Real::divide ? std::trunc(p / q) : compute(op, p, q);
   }
+  // The reals are floats, so that 200 * 0.01 is 2; what is no number is the largest.
+  template <typename T, typename B>
+  T power(T p, B q) const {
+    const double result = std::pow(rounded(a.decode(p)), rounded(b.decode(q)));
+    return std::isnan(result) ? static_cast<T>(y.limits.max) : y.encode<T>(result);
+  }
+  static double rounded(double x) { return static_cast<double>(static_cast<float>(x)); }
   template <typename T, typename B>
   void run_as(const Run& run) const {
+    if constexpr (std::is_integral_v<T> && std::is_integral_v<B>) {
+      if (qnn::is_fixed(y.dtype) && (op == Real::divide || op == Real::power)) {
+        const Quotient quotient(a, b, y);
+        return for_pairs(
+            loop, run.pool, cpu::kElementwiseGrain / 4, run.out<T>(), run.in<T>(0), run.in<B>(1),
+            [&](T p, B q) { return op == Real::power ? power(p, q) : static_cast<T>(quotient(p, q)); });
+      }
+    }
     const bool plain = std::is_integral_v<T> && !qnn::is_fixed(y.dtype);
     for_pairs(loop, run.pool, cpu::kElementwiseGrain / 4, run.out<T>(), run.in<T>(0), run.in<B>(1),
               [&](T p, B q) {

@@ -154,6 +154,12 @@ Match pow(Htp& h) {
       return h.result(n > 0 ? *product : product->apply(Op::reciprocal));
     }
   }
+  // On a grid the device takes the first of a base that is smaller than the exponent, and zeros.  [htp.pow.1]
+  if (h.target.quantizes && is_float(x.dtype()) && !(x.dims() == h.out_type().dims)) {
+    if (const Tensor* base = single(h, 0); base && element_real(*base, 0) > 0)
+      return h.result((h.term(1) * std::log(element_real(*base, 0))).apply(Op::exp));
+    return h.result(Term(h, h.expand(h.in(0), h.out_type().dims)).apply(Op::pow, h.term(1)));
+  }
   return full_rank(h);
 }
 

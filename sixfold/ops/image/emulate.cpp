@@ -1,7 +1,8 @@
 // Resampling of images [N, H, W, C] on the emulator.
 //
 // Fixed point: weights of 14 bits for each axis; products are summed exactly and scaled once, halves up.
-// Floats: in double, rounded to half once. GridSample, whose places are data, is computed over reals.
+// Cubic weights are reals. Floats: in double, rounded to half once. GridSample, whose places are data, is
+// computed over reals.
 #include <cmath>
 
 #include "sixfold/emulator/elements.h"
@@ -133,12 +134,31 @@ struct Resize {
     for (int64_t c = 0; c < width; ++c)
       std::copy_n(row + columns.at[static_cast<size_t>(c)] * channels, channels, out + c * channels);
   }
+  // Weights are reals, and the result is rounded once.
+  template <typename T>
+  T cubic(const T* image, int64_t r, int64_t c) const {
+    const size_t fr = static_cast<size_t>(r) * 4, fc = static_cast<size_t>(c) * 4;
+    double sum = 0;
+    for (size_t i = 0; i < 4; ++i)
+      for (size_t j = 0; j < 4; ++j) {
+        const auto q =
+            static_cast<int64_t>(image[(rows.at[fr + i] * in_width + columns.at[fc + j]) * channels]);
+        sum += rows.weights[fr + i] * columns.weights[fc + j] * static_cast<double>(q + x.offset);
+      }
+    const double q = std::floor(sum * ratio + 0.5) - static_cast<double>(y.offset);
+    return static_cast<T>(
+        std::clamp(q, static_cast<double>(y.limits.min), static_cast<double>(y.limits.max)));
+  }
   template <typename T>
   void pixel(const T* image, T* out, int64_t r, int64_t c) const {
     const auto nr = static_cast<size_t>(rows.count), nc = static_cast<size_t>(columns.count);
     const size_t fr = static_cast<size_t>(r) * nr, fc = static_cast<size_t>(c) * nc;
     for (int64_t k = 0; k < channels; ++k) {
       if constexpr (std::is_integral_v<T>) {
+        if (rows.count == 4 && qnn::is_fixed(y.dtype)) {
+          out[k] = cubic<T>(image + k, r, c);
+          continue;
+        }
         int64_t sum = 0;
         for (size_t i = 0; i < nr; ++i)
           for (size_t j = 0; j < nc; ++j)

@@ -19,10 +19,16 @@ struct Reduce {
   int64_t inner;
   Codec x, y;
   double ratio;  // steps of the output for a step of the sum
+  // The zero points' part is scaled on its own and cut to whole steps, of numbers without a sign.
+  bool cuts_zero = false;
 
-  // Saturated later: what a product with the ratio cannot hold is far outside.
-  int64_t scaled(int64_t sum) const {
-    return static_cast<int64_t>(std::floor(static_cast<double>(sum) * ratio + 0.5));
+  // Of n numbers. Saturated later: what a product with the ratio cannot hold is far outside.
+  int64_t scaled(int64_t sum, int64_t n) const {
+    const int64_t first = x.limits.min * n, zeros = (x.offset + x.limits.min) * n;
+    const auto steps = [&](int64_t v, double half) {
+      return static_cast<int64_t>(std::floor(static_cast<double>(v) * ratio + half));
+    };
+    return cuts_zero ? steps(sum - first, 0.5) - steps(-zeros, 0) : steps(sum + x.offset * n, 0.5);
   }
 
   template <typename T>
@@ -50,14 +56,14 @@ struct Reduce {
         }
         T* out = run.out<T>() + row * inner + from;
         const bool sums = kind == Kind::sum || kind == Kind::mean;
-        const int64_t offset = sums ? x.offset * static_cast<int64_t>(offsets.size()) : x.offset;
+        const int64_t count = sums ? static_cast<int64_t>(offsets.size()) : 1;
         for (int64_t i = 0; i < n; ++i) {
           if (!qnn::is_fixed(y.dtype)) {  // plain integers
             out[i] =
                 static_cast<T>(kind == Kind::mean ? acc[i] / static_cast<int64_t>(offsets.size()) : acc[i]);
             continue;
           }
-          out[i] = static_cast<T>(std::clamp(scaled(acc[i] + offset) - y.offset, y.limits.min, y.limits.max));
+          out[i] = static_cast<T>(std::clamp(scaled(acc[i], count) - y.offset, y.limits.min, y.limits.max));
         }
       }
     });
@@ -177,6 +183,19 @@ Status check_result(const OpView& op, const std::vector<bool>& gone, bool keep) 
   return unsupported("out[0] has dims ", op.out().dims, ", expected ", want);
 }
 
+// Means over all pixels of images [N, H, W, C], and rows of up to four numbers, are computed in another way.
+bool has_way_of_its_own(const OpView& op, const std::vector<bool>& gone) {
+  const TensorDef& x = op.in(0);
+  const size_t last = x.rank() - 1;
+  bool pixels = op.type == "ReduceMean" && !gone[last], row = gone[last] && x.dims[last] <= 4;
+  for (size_t a = 0; a < last; ++a) {
+    const bool is_pixel = a + 3 >= x.rank();
+    pixels = pixels && (x.dims[a] == 1 || gone[a] == is_pixel);
+    row = row && (!gone[a] || x.dims[a] == 1);
+  }
+  return pixels || row;
+}
+
 }  // namespace
 
 Status check_reduce(const OpView& op, const DeviceModel&) {
@@ -212,6 +231,9 @@ Result<Step> prepare_reduce(const OpView& op, Prepare& prepare) {
   step.offsets = offsets_along(x, gone);
   step.ratio = step.x.scale / step.y.scale;
   if (step.kind == Kind::mean) step.ratio /= static_cast<double>(step.offsets.size());
+  const bool sums = step.kind == Kind::sum || step.kind == Kind::mean;
+  step.cuts_zero = sums && qnn::size_of(x.dtype) == 1 && step.ratio >= 0.5 && x.rank() > 0 &&
+                   !has_way_of_its_own(op, gone);
   return prepare.step(std::move(step));
 }
 

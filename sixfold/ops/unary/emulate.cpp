@@ -316,8 +316,14 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
       const int64_t q = from.limits.min < 0 ? (count == 256 ? int64_t{static_cast<int8_t>(bits)}
                                                             : int64_t{static_cast<int16_t>(bits)})
                                             : bits;
-      table[i] = own ? static_cast<U>((*own)(q))
-                     : to.encode<U>(f(static_cast<double>(q + from.offset) * from.scale));
+      if (own) {
+        table[i] = static_cast<U>((*own)(q));
+        continue;
+      }
+      const double result = f(static_cast<double>(q + from.offset) * from.scale);
+      // The device's not-a-number is the largest, but a logarithm's the smallest.
+      table[i] =
+          std::isnan(result) && f.op != Unary::log ? static_cast<U>(to.limits.max) : to.encode<U>(result);
     }
   };
   if (qnn::size_of(y.dtype) == 1) {
