@@ -20,7 +20,6 @@ bool set_factor(QuantChannels& channels, int64_t i, Rounding rounding, double fa
   const int bits = rounding == Rounding::matrix8 ? 12 : rounding == Rounding::matrix16 ? 22 : 15;
   channels.multiplier[i] = static_cast<int32_t>(std::floor(std::ldexp(f, bits) + 0.5));
   if (rounding == Rounding::vector) {
-    channels.multiplier[i] = static_cast<int32_t>(std::ceil(std::ldexp(f, bits) - 0.5));  // halves down
     if (channels.multiplier[i] == 32768) {  // 16 bits with a sign do not hold it
       channels.multiplier[i] = 16384;
       ++e;

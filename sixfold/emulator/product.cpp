@@ -200,7 +200,6 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
       },
       packed);
   cpu::QuantChannels* channels = quant_channels(w, packed);
-  const double in_scale = spec.x.encoding().scale, out_scale = spec.y.encoding().scale;
   const std::vector<int64_t> biases =
       biases_of(spec.bias, spec.x, spec.weights, w.out_channels, p.output.rounding);
   const bool vector = p.output.rounding == cpu::Rounding::vector;
@@ -208,13 +207,12 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
   for (int64_t o = 0; o < w.out_channels; ++o) {
     const auto [block, i] = quant_place(w, o);
     const double grow = bytes ? 1 : growth(largest[static_cast<size_t>(o)]);
-    const double unit = in_scale * weights.scale(o);
+    double factor = factors(o) * grow;
     const auto bias = static_cast<int64_t>(static_cast<double>(biases[static_cast<size_t>(o)]) / grow);
     int64_t folded = cpu::fold_bias(p.output.rounding, bias, p.input.zero_point, channels[block].sum[i]);
     if (vector && w.depthwise())  // the output's zero point is scaled with the sum
-      folded += zero_point_in_sums(spec.y, unit * grow / out_scale);
+      folded += zero_point_in_sums(spec.y, factor);
     channels[block].bias[i] = static_cast<int32_t>(std::clamp<int64_t>(folded, INT32_MIN, INT32_MAX));
-    double factor = vector ? unit * grow / out_scale : factors(o) * grow;
     int e = 0;  // of 16-bit numbers the vector unit's multiplier is at most 32767
     if (vector && p.input.wide && std::frexp(factor, &e) > 32767.0 / 32768)
       factor = std::ldexp(32767.0, e - 15);
