@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "sixfold/cpu/quant.h"
 #if defined(__x86_64__)
@@ -217,6 +218,22 @@ void norm_results(D d, const NormRow& s, const NormFactors& f, const T* x, U* y,
   *at = i;
 }
 
+// The mean of n numbers as the device has it: cut to a float's 24 bits, and then the next one, where the last
+// two bits are set the one after that. The sum is a float as well.
+inline double float_above(int64_t sum, int64_t n) {
+  while (sum >= 1 << 24 && sum % 2 != 0) ++sum;
+  if (sum <= 0) return 0;
+  int exponent = 0;
+  std::frexp(static_cast<double>(sum) / static_cast<double>(n), &exponent);
+  const auto parts = static_cast<int64_t>(std::ldexp(static_cast<double>(sum), 24 - exponent)) / n;
+  return std::ldexp(static_cast<double>(parts + (parts % 4 == 3 ? 2 : 1)), exponent - 24);
+}
+inline double with_bits(double x, int bits) {
+  int exponent = 0;
+  const double mantissa = std::frexp(x, &exponent);
+  return std::ldexp(std::floor(std::ldexp(mantissa, bits) + 0.5), exponent - bits);
+}
+
 template <typename T, typename U>
 void norm_as(const NormRow& s, const T* x, U* y, int64_t n) {
   const int32_t offset = s.from.offset;
@@ -234,7 +251,11 @@ void norm_as(const NormRow& s, const T* x, U* y, int64_t n) {
   if (!s.rms) spread -= static_cast<__int128>(sum) * sum;
   const double variance = static_cast<double>(spread) / (count * count) * (s.from.scale * s.from.scale);
   NormFactors factors{mean, s.from.scale / std::sqrt(variance + s.epsilon) / s.to.scale, 1 / s.to.scale};
-  if (s.cut > 0) {
+  if (s.cut > 0 && sizeof(T) == 2) {
+    const int64_t zero = -offset - std::numeric_limits<T>::min();
+    factors.mean = float_above(sum + zero * n, n) - static_cast<double>(zero);
+    factors.factor = with_bits(factors.factor * s.cut, 16) / s.cut;
+  } else if (s.cut > 0) {
     factors.mean = std::floor(mean * 64) / 64;
     factors.factor = std::floor(factors.factor * s.cut * 65536) / (65536 * s.cut);
   }

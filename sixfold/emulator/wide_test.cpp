@@ -20,6 +20,16 @@ struct Fact {
   Numbers y;
 };
 
+Result<Numbers> run(const qnn::GraphSpec& graph, const std::vector<std::span<const std::byte>>& in,
+                    size_t n) {
+  SF_ASSIGN(const qnn::Backend backend, qnn::Backend::open(library(), 57));
+  SF_ASSIGN(qnn::Context context, qnn::Context::build(backend, {&graph, 1}));
+  Numbers y(n);
+  const std::span<std::byte> out[] = {std::as_writable_bytes(std::span(y))};
+  SF_TRY(context.graphs().front().execute(in, out));
+  return y;
+}
+
 Result<Numbers> run(const Fact& fact) {
   qnn::GraphSpec graph;
   qnn::OpSpec op{.name = "op", .type = fact.type};
@@ -35,12 +45,7 @@ Result<Numbers> run(const Fact& fact) {
   }
   op.out.push_back(tensor("y", qnn::TensorKind::app_read, fact.out));
   graph.ops.push_back(op);
-  SF_ASSIGN(const qnn::Backend backend, qnn::Backend::open(library(), 57));
-  SF_ASSIGN(qnn::Context context, qnn::Context::build(backend, {&graph, 1}));
-  Numbers y(fact.y.size());
-  const std::span<std::byte> out[] = {std::as_writable_bytes(std::span(y))};
-  SF_TRY(context.graphs().front().execute(in, out));
-  return y;
+  return run(graph, in, fact.y.size());
 }
 
 TEST(EmulatorWide, ops_have_the_numbers_of_the_library) {
@@ -103,6 +108,44 @@ TEST(EmulatorWide, ops_have_the_numbers_of_the_library) {
     ASSERT_TRUE(y.ok()) << y.error().message();
     EXPECT_EQ(*y, fact.y) << fact.type;
   }
+}
+
+TEST(EmulatorWide, layer_norms_have_the_numbers_of_the_library) {
+  const Numbers x{29986, 29985, 30058, 29929, 30044, 29934, 29980, 29950, 30087, 30034, 30146,
+                  30039, 30051, 30050, 29964, 29996, 30081, 29976, 30011, 29999, 30037, 29978,
+                  29991, 30015, 30006, 29948, 30054, 29922, 29928, 29923, 30058, 29978};
+  const int16_t gains[] = {24599, 29101, 26198, 30821, 32020, 25122, 25412, 27063, 28240, 26121, 27687,
+                           32237, 29371, 24050, 25430, 25133, 21919, 20011, 30111, 25364, 24491, 28061,
+                           27201, 31936, 27857, 31792, 27388, 24179, 24119, 32624, 27481, 22396};
+  const Numbers want{30202, 29566, 40780, 19545, 40007, 22705, 29248, 24394, 46070, 37185, 55115,
+                     39138, 40579, 39027, 26928, 31578, 42343, 29540, 33915, 32000, 37328, 28562,
+                     30705, 34712, 33035, 22569, 40520, 21430, 22283, 17656, 41172, 29411};
+  qnn::GraphSpec graph;
+  const auto tensor = [&](const char* name, qnn::TensorKind kind, qnn::DataType dtype,
+                          std::vector<uint32_t> dims, qnn::ScaleOffset q, std::span<const std::byte> data) {
+    qnn::TensorSpec t{.name = name, .kind = kind, .dtype = dtype, .dims = std::move(dims), .quantization = q};
+    if (!data.empty()) {
+      std::byte* bytes = nullptr;
+      t.data.source = Tensor::allocate(qnn::storage_of(dtype), Shape{32}, &bytes);
+      std::memcpy(bytes, data.data(), data.size());
+    }
+    return graph.add(std::move(t));
+  };
+  const int32_t offsets[32] = {};
+  const auto constant = qnn::TensorKind::constant;
+  const qnn::TensorRef in =
+      tensor("x", qnn::TensorKind::app_write, qnn::DataType::ufixed16, {1, 1, 32}, {1e-3f, -30000}, {});
+  const qnn::TensorRef gain = tensor("g", constant, qnn::DataType::sfixed16, {32}, {1.0f / 32768, 0},
+                                     std::as_bytes(std::span(gains)));
+  const qnn::TensorRef offset =
+      tensor("b", constant, qnn::DataType::sfixed32, {32}, {1e-7f, 0}, std::as_bytes(std::span(offsets)));
+  const qnn::TensorRef out =
+      tensor("y", qnn::TensorKind::app_read, qnn::DataType::ufixed16, {1, 1, 32}, {1e-4f, -32768}, {});
+  graph.ops.push_back(
+      {"op", "LayerNorm", {in, gain, offset}, {out}, {{"epsilon", 1e-5f}, qnn::words("axes", {2})}});
+  const auto y = run(graph, {std::as_bytes(std::span(x))}, 32);
+  ASSERT_TRUE(y.ok()) << y.error().message();
+  EXPECT_EQ(*y, want);
 }
 
 }  // namespace

@@ -275,8 +275,8 @@ Result<Step> prepare_axes_norm(const OpView& op, Prepare& prepare) {
   step.by_rows =
       step.kind != Norm::l2 && is_narrow_fixed(x.dtype) && is_narrow_fixed(op.out().dtype) && together();
   const TensorDef& gain = op.in(1);
-  if (step.kind == Norm::layer && qnn::size_of(x.dtype) == 1 && gain.is_present() && gain.is_constant() &&
-      is_narrow_fixed(gain.dtype) && !gain.is_per_channel())
+  if (step.kind == Norm::layer && gain.is_present() && gain.is_constant() && is_narrow_fixed(gain.dtype) &&
+      !gain.is_per_channel())
     step.cut = static_cast<double>(gain.encoding().scale);
   return prepare.step(std::move(step));
 }
