@@ -85,6 +85,19 @@ def test_samples_are_asked_for(tmp_path):
     assert "--calib" in said
 
 
+def test_symbolic_sizes_are_asked_for(tmp_path):
+    shapes = ({0: torch.export.Dim("n", min=2, max=9)},)
+    model = torch.export.export(torch.nn.Linear(3, 4), (torch.randn(4, 3),), dynamic_shapes=shapes)
+    torch.export.save(model, tmp_path / "m.pt2")
+    np.savez(tmp_path / "c.npz", in0=np.ones((2, 4, 3), np.float32))
+    words = ["compile", tmp_path / "m.pt2", "-o", tmp_path / "m.pte", "--precision", "8a8w", "--calib", tmp_path / "c.npz"]
+    said = fails(*words)
+    assert "sizes are symbolic" in said and "--bound s" in said
+    symbol = said.split("--bound ")[1].split("=")[0]
+    done = call(*words, "--bound", f"{symbol}=4")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("shape", [(1, 12, 4), (16, 2, 16)])
 def test_an_rms_norm_of_8_bits_has_all_of_its_rows(shape, tmp_path):
     """Qualcomm's RmsNorm of 8 bits is wrong where rows lie along more than one axis (qwen3, swinv2): in a line they are right."""

@@ -1,4 +1,5 @@
 // Quantization as a step of compiling: the options' words, the device's answers, samples, encodings.
+#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -170,6 +171,13 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     method.notes.push_back(
         "without samples (--calib) every range is taken as -1 to 1: enough to ask the device");
     return quantize_for_trial(graph, first);
+  }
+  if (!graph.symbols.empty()) {
+    std::string bounds;
+    for (const auto& [symbol, range] : graph.symbols)
+      if (std::isalpha(static_cast<unsigned char>(symbol[0]))) bounds += cat(" --bound ", symbol, "=N");
+    return invalid_argument("sizes are symbolic, and ranges are found by running the model: give them by",
+                            bounds);
   }
   SF_ASSIGN(const Preprocess preprocess, parse_preprocess(choice.preprocess));
   SF_ASSIGN(const auto samples, open_samples(choice.calib, preprocess));
