@@ -104,7 +104,9 @@ struct Recode {
   Limits limits;
   int64_t eighths = 0;  // wide: what is added to 8 parts of a step
 
-  static Recode between(const TensorDef& from, const TensorDef& to) {
+  // tiled: numbers that the device keeps in tiles, where it converts 16 bits as it adds them: a multiplier of
+  // 15 bits, at most 2^-16 wide, and the zero point's part rounded up to an even number.
+  static Recode between(const TensorDef& from, const TensorDef& to, bool tiled = false) {
     Recode r;
     if (!qnn::is_fixed(from.dtype) || !qnn::is_fixed(to.dtype)) return r;
     const ScaleOffset a = from.encoding(), b = to.encoding();
@@ -113,6 +115,17 @@ struct Recode {
     r.offset_out = b.offset;
     r.limits = limits_of(to.dtype);
     r.wide = qnn::size_of(from.dtype) == 2 && qnn::size_of(to.dtype) == 2;
+    if (r.wide && tiled) {
+      r.wide = false;
+      const double ratio = static_cast<double>(a.scale) / static_cast<double>(b.scale);
+      int exponent = 0;
+      std::frexp(ratio, &exponent);
+      r.ratio.shift = std::clamp(15 - exponent, 1, 16);
+      r.ratio.multiplier =
+          static_cast<int32_t>(std::min(std::floor(std::ldexp(ratio, r.ratio.shift) + 0.5), 1073741824.0));
+      r.ratio.more = a.offset * int64_t{r.ratio.multiplier} % 2 != 0;
+      return r;
+    }
     if (r.wide) {
       const int64_t sign = limits_of(from.dtype).min;
       const float multiplier = std::min(std::nearbyint(a.scale / b.scale * 262144.0f), 2147483520.0f);
