@@ -169,16 +169,8 @@ struct Resize {
           out[k] = static_cast<T>((sum + (1 << 27)) >> 28);
           continue;
         }
-        if (sizeof(T) == 1 && !recode.same) {  // rounded to steps of the input before
-          const int64_t q = (sum + (1 << 27)) >> 28;
-          out[k] = static_cast<T>(recode(std::clamp(q, x.limits.min, x.limits.max), false));
-          continue;
-        }
-        sum += x.offset * (int64_t{1} << 28);
-        const int64_t q =
-            ratio == 1 ? (sum + (1 << 27)) >> 28
-                       : static_cast<int64_t>(std::floor(static_cast<double>(sum) * ratio * 0x1p-28 + 0.5));
-        out[k] = static_cast<T>(std::clamp(q - y.offset, y.limits.min, y.limits.max));
+        const int64_t q = std::clamp((sum + (1 << 27)) >> 28, x.limits.min, x.limits.max);
+        out[k] = static_cast<T>(recode.same ? q : recode(q, false));
       } else {
         double sum = 0;
         for (size_t i = 0; i < nr; ++i)
@@ -305,7 +297,8 @@ Result<Step> prepare_resize(const OpView& op, Prepare& prepare) {
   const Codec from = Codec::of(x), to = Codec::of(y);
   return prepare.step(Resize{taps_of(rule, x.dims[1], y.dims[1]), taps_of(rule, x.dims[2], y.dims[2]),
                              x.dims[0], x.dims[1], x.dims[2], y.dims[1], y.dims[2], x.dims[3], from, to,
-                             from.scale == to.scale ? 1.0 : from.scale / to.scale, Recode::between(x, y)});
+                             from.scale == to.scale ? 1.0 : from.scale / to.scale,
+                             Recode::between(x, y, true)});
 }
 
 Status check_grid_sample(const OpView& op, const DeviceModel&) {

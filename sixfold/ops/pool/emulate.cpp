@@ -30,7 +30,10 @@ struct Pooling {
 
   // The mean of count numbers whose sum (zero points taken out) is sum.
   int64_t mean_of(int64_t sum, int64_t count) const {
-    if (same && rounding == cpu::Rounding::vector) {  // halves up
+    // With 16 bits windows that do not overlap have a multiplier of 15 bits for the count, too.
+    const bool scaled =
+        qnn::size_of(dtype) == 2 && window.stride_y >= window.height && window.stride_x >= window.width;
+    if (same && !scaled && rounding == cpu::Rounding::vector) {  // halves up
       const int64_t total = 2 * (sum + zero_in * count) + count;
       return std::clamp(total >= 0 ? total / (2 * count) : -((-total + 2 * count - 1) / (2 * count)),
                         limits.min, limits.max);
