@@ -1,6 +1,7 @@
 #include "sixfold/quantize/layer_rows.h"
 
 #include <algorithm>
+#include <set>
 
 namespace sixfold {
 namespace {
@@ -43,6 +44,7 @@ size_t LayerInputs::rows() const {
 LayerRows::LayerRows(const Graph& graph, size_t samples, size_t rows)
     : graph_(graph), readers_(graph.value_count()), samples_(std::max<size_t>(samples, 1)) {
   size_t width = 1, weights = 1;
+  std::set<ValueId> counted;  // weights: steps of a recurrent layer share theirs
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (node.op != Op::convolution && node.op != Op::linear) continue;
@@ -59,7 +61,7 @@ LayerRows::LayerRows(const Graph& graph, size_t samples, size_t rows)
     if (l.inputs < 2 || l.groups * l.inputs > kMostInputs || numel(l.shape) == 0) continue;
     l.samples.resize(samples_);
     width += static_cast<size_t>(l.groups * l.inputs);
-    weights += static_cast<size_t>(w->count());
+    if (counted.insert(node.input(1)).second) weights += static_cast<size_t>(w->count());
     readers_[l.source.index].push_back(layers_.size());
     layers_.push_back(std::move(l));
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <map>
 
 #include "sixfold/quantize/bias.h"
 #include "sixfold/quantize/choose.h"
@@ -16,6 +18,7 @@ constexpr size_t kLeastRows = 32;  // fewer tell nothing
 // With few weights another scale is another throw of the dice, and the best of some throws is far better.
 constexpr size_t kFewInputs = 32;
 constexpr int kThrows = 12;
+constexpr size_t kSharedRows = 512;  // of layers that share a weight
 
 size_t size(int64_t n) { return static_cast<size_t>(n); }
 int64_t length(size_t n) { return static_cast<int64_t>(n); }
@@ -47,9 +50,19 @@ class Improver {
         pool_(options.threads) {}
 
   RoundingReport run(std::span<const LayerInputs> all) {
+    std::map<ValueId, std::vector<const LayerInputs*>> readers;  // by weight
+    for (const LayerInputs& l : all) readers[quantized_.node(l.node).input(1)].push_back(&l);
+    std::deque<LayerInputs> together;
     std::vector<const LayerInputs*> layers;
-    for (const LayerInputs& l : all)
-      if (fits(l)) layers.push_back(&l);
+    for (const LayerInputs& l : all) {
+      const auto& sharing = readers[quantized_.node(l.node).input(1)];
+      if (sharing[0] != &l ||
+          quantized_.value(quantized_.node(l.node).input(1)).users.size() != sharing.size())
+        continue;
+      const LayerInputs* one = &l;
+      if (sharing.size() > 1) one = &together.emplace_back(merged(sharing));
+      if (fits(*one)) layers.push_back(one);
+    }
     if (options_.most_work > 0) leave_out_dearest(layers);
     RoundingReport report;
     for (const LayerInputs* l : layers) improve(*l, report);
@@ -57,10 +70,21 @@ class Improver {
   }
 
  private:
+  // Layers that share a weight, as the steps of a recurrent one do: some rows of each, from all over them.
+  static LayerInputs merged(const std::vector<const LayerInputs*>& sharing) {
+    LayerInputs out = *sharing[0];
+    size_t rows = 0;
+    for (const LayerInputs* l : sharing) rows += l->rows();
+    const size_t step = std::max<size_t>(rows / kSharedRows, 1);
+    for (size_t i = step; i < sharing.size(); i += step)
+      out.samples.insert(out.samples.end(), sharing[i]->samples.begin(), sharing[i]->samples.end());
+    return out;
+  }
+
   bool fits(const LayerInputs& l) const {
     if (l.rows() < kLeastRows) return false;
     const Value& w = quantized_.value(quantized_.node(l.node).input(1));
-    return w.kind == ValueKind::constant && w.type.dtype == DType::f32 && w.encoding && w.users.size() == 1 &&
+    return w.kind == ValueKind::constant && w.type.dtype == DType::f32 && w.encoding &&
            (w.encoding->axis == (l.transposed ? 1 : 0) || w.encoding->axis < 0) &&
            !(l.transposed && w.encoding->block) && w.encoding->quant_max <= 127;
   }
@@ -94,7 +118,8 @@ class Improver {
     std::vector<float> chosen(rows.size());
     std::vector<double> shift(size(l.groups * l.channels), 0.0);
     const std::vector<float> importance = importance_of(l, node, rows);
-    const bool shifts = options_.shift_biases && takes_shift(node, !importance.empty());
+    const bool shifts =
+        options_.shift_biases && value.users.size() == 1 && takes_shift(node, !importance.empty());
     const Task task{l, w.shape, rows.data(), chosen.data(), e, shift};
     std::vector<RoundingCosts> costs(size(l.groups * l.channels));
     // Taps that share a scale are chosen together.

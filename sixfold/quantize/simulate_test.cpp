@@ -161,6 +161,44 @@ TEST(Rounding, lowers_what_a_layer_errs_and_stays_on_the_grid) {
   }
 }
 
+// As the steps of a recurrent layer do: each of them alone has fewer rows than tell anything.
+TEST(Rounding, layers_that_share_a_weight_are_rounded_by_what_all_of_them_read) {
+  std::string weights;
+  for (int i = 0; i < 64; ++i) weights += cat(i ? ", " : "", std::sin(i * 2.3) * 0.8);
+  std::string text = cat("input %x: f32[1, 16]\nconstant %w: f32[16, 16] = [", weights, ", ", weights, ", ",
+                         weights, ", ", weights, "]\nconstant %b: f32[16] = [");
+  for (int i = 0; i < 16; ++i) text += cat(i ? ", " : "", std::cos(i * 1.7));
+  text += "]\n";
+  for (int k = 0; k < 6; ++k)
+    text += cat("%h", k, " = linear(%", k ? cat("t", k - 1) : "x",
+                ", %w, %b, activation=\"none\") : f32[1, 16]\n%t", k, " = tanh(%h", k, ") : f32[1, 16]\n");
+  const Graph real = graph_of(text + "output %t5\n");
+  std::vector<std::vector<Tensor>> rows;
+  for (int k = 0; k < 8; ++k) {
+    std::byte* bytes = nullptr;
+    Tensor t = Tensor::allocate(DType::f32, {1, 16}, &bytes);
+    for (int i = 0; i < 16; ++i)
+      reinterpret_cast<float*>(bytes)[i] = std::sin(static_cast<float>(k * 5 + i / 16));
+    rows.push_back({t});
+  }
+  const auto samples = samples_of(rows);
+  LayerRows read(real, rows.size(), 512);
+  ASSERT_TRUE(look_with(read, real, *samples));
+  const ValueId w = real.node(real.first()).input(1);
+  Graph q = real;
+  q.value(w).encoding =
+      Encoding{DType::i8, -7, 7, 0, 0, std::vector<float>(16, 0.16f), std::vector<int32_t>(16, 0)};
+  auto before = measure(real, q, *samples, 1);
+  auto report = improve_weights(q, read, {.choose_rounding = true, .shift_biases = true, .threads = 1});
+  ASSERT_TRUE(before.ok() && report.ok());
+  EXPECT_EQ(report->layers, 1u);
+  EXPECT_LT(report->after, 0.5 * report->before);
+  EXPECT_EQ(q.value(w).users.size(), 6u);
+  auto after = measure(real, q, *samples, 1);
+  ASSERT_TRUE(after.ok());
+  EXPECT_GT(after->sqnr_db, before->sqnr_db + 3);
+}
+
 // Both kinds of convolutions, on inputs whose mean is most of them; the first one's bias takes that.
 TEST(Rounding, of_convolutions_both_ways_with_biases_that_take_the_mean) {
   for (const bool transposed : {false, true}) {
