@@ -112,15 +112,13 @@ std::vector<int64_t> biases_of(const TensorDef& bias, const TensorDef& x, const 
   float most = 0;
   for (size_t i = 0; i < out.size(); ++i)
     most = std::max(most, std::fabs(static_cast<float>(numbers[i]) * scale));
-  if (rounding == cpu::Rounding::vector && scale == unit) {
-    std::copy(numbers.begin(), numbers.begin() + outputs, out.begin());
-    return out;
-  }
   const float step = most / 268435456.0f, steps = 1 / step;
   for (size_t i = 0; i < out.size(); ++i) {
     const float near = std::nearbyint(static_cast<float>(numbers[i]) * scale * steps) * step / unit;
     const bool fits = std::fabs(near) <= 2147483520.0f;  // not so NaN
-    out[i] = fits ? static_cast<int64_t>(near) : numbers[i];
+    // The vector unit's are rounded, the matrix unit's cut.
+    const float whole = rounding == cpu::Rounding::vector ? std::nearbyint(near) : near;
+    out[i] = fits ? static_cast<int64_t>(whole) : numbers[i];
   }
   return out;
 }
