@@ -281,6 +281,10 @@ std::optional<WideFunction> wide_function(Unary op) {
       return WideFunction::hard_swish;
     case Unary::gelu:
       return WideFunction::gelu;
+    case Unary::sqrt:
+      return WideFunction::sqrt;
+    case Unary::rsqrt:
+      return WideFunction::rsqrt;
     default:
       return std::nullopt;
   }
@@ -309,6 +313,7 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
   const bool wide = qnn::size_of(x.dtype) == 2 && qnn::size_of(y.dtype) == 2;
   std::optional<WideResult> own;
   if (const auto function = wide ? wide_function(f.op) : std::nullopt) own.emplace(*function, from, to);
+  if (own && !own->applies()) own.reset();
   // Entry i is for the bits i of an element.
   const auto fill = [&]<typename U>(std::span<U> table) {
     for (size_t i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
 // Functions that the library computes from 16 to 16 bits in fixed point of its own, with fewer bits than the
-// result has: gates of 15 or 12 bits, which results are made of.
+// result has: gates of 15 or 12 bits, which results are made of, and inverse roots of 10.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,15 @@
 
 namespace sixfold::emulator {
 
-enum class WideFunction : uint8_t { sigmoid, tanh, hard_swish, gelu };
+enum class WideFunction : uint8_t { sigmoid, tanh, hard_swish, gelu, sqrt, rsqrt };
 
 // The result of a stored number.
 class WideResult {
  public:
   WideResult(WideFunction function, const Codec& from, const Codec& to);
   uint16_t operator()(int64_t q) const;
+  // An inverse root whose results would have more bits than the library's table of them is exact there.
+  bool applies() const { return function_ != WideFunction::rsqrt || ratio_ < 0.5; }
 
  private:
   WideFunction function_;
