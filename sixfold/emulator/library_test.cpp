@@ -175,5 +175,25 @@ TEST(LibraryNumbers, cubic_weights_are_reals_and_reach_beyond_the_inputs_range) 
                      227, 153, 100, 158, 107, 35, 176, 149, 121, 121, 92,  66,  90,  157, 174, 58, 75, 141}));
 }
 
+TEST(LibraryNumbers, a_sigmoid_of_what_is_negative_has_the_other_sides_steps) {
+  const Operand x{DataType::f32, {5}, {}, {-8, -6, -4, -0.5, 0.5}};
+  Numbers y = given("Sigmoid", {x}, DataType::f32, {5}, {});
+  for (double& v : y) v *= 2048;
+  EXPECT_EQ(y, (Numbers{1, 5, 37, 773, 1275}));
+}
+
+TEST(LibraryNumbers, masks_of_a_slice_leave_ends_out_and_drop_axes) {
+  const Operand x{DataType::f32, {3, 4, 5}, {}, series(60, 0, 1, 60)};
+  const auto slice = [&](Dims dims, std::vector<int32_t> ranges, const char* mask, uint32_t bits) {
+    std::vector<uint32_t> bytes(ranges.begin(), ranges.end());
+    qnn::Param of_ranges = words("ranges", {3, 3}, std::move(bytes));
+    std::get<qnn::Words>(of_ranges.value).dtype = DataType::i32;
+    return given("StridedSlice", {x}, DataType::f32, dims, {}, {std::move(of_ranges), {mask, bits}});
+  };
+  EXPECT_EQ(slice({3}, {0, 3, 1, 1, 1, 1, 3, 3, 1}, "shrink_axes", 6), (Numbers{8, 28, 48}));
+  EXPECT_EQ(slice({3, 1, 1}, {1, 3, 1, 0, 1, 1, 0, 1, 1}, "begin_mask", 1), (Numbers{0, 20, 40}));
+  EXPECT_EQ(slice({3, 1, 1}, {2, 0, -1, 0, 1, 1, 0, 1, 1}, "end_mask", 1), (Numbers{40, 20, 0}));
+}
+
 }  // namespace
 }  // namespace sixfold::emulator

@@ -62,7 +62,7 @@ TensorRef padded(Lowering& l, TensorRef x, const Windows& w, float value) {
 
 // A pool over the spatial axes of x: [N, ..., C]. The library merges a Pad of zeros into one of an image,
 // where padding does not count unless it is said. It merges none into a volume's; there the word makes it
-// average planes first, and cut these to the output's range.  [htp.pool.5]
+// average planes first, rounded and cut to the output's range.  [htp.pool.5]
 TensorRef pool(Lowering& l, const char* type, TensorRef x, const Shape& kernel, const Shape& stride,
                TensorRef y, uint32_t rows_after = 0) {
   const auto axes = static_cast<uint32_t>(kernel.size());
@@ -73,7 +73,7 @@ TensorRef pool(Lowering& l, const char* type, TensorRef x, const Shape& kernel, 
                                words("pad_amount", {axes, 2}, std::move(pads)),
                                {"rounding_mode", uint32_t{0}}};
   if (std::string_view(type) != "PoolMax2d")
-    params.push_back({"count_pad_for_edges", kernel.size() < 3 || !l.quantized()});
+    params.push_back({"count_pad_for_edges", kernel.size() < 3});
   l.add(type, {x}, {y}, std::move(params));
   return y;
 }

@@ -277,15 +277,26 @@ Result<Step> prepare_tile(const OpView& op, Prepare& prepare) {
 }
 
 namespace {
-// Along one axis: negative places count from the end, what lies beyond an end is left out.
+// Along one axis: negative places count from the end, what lies beyond an end is left out. Masks have a bit
+// for each axis: whose begin or end does not count, and which is gone, with one element left.
 struct SliceRange {
   int64_t begin, step, count;
-  SliceRange(std::span<const int32_t> range, int64_t extent) : step(range[2]) {
-    begin =
-        std::clamp<int64_t>(range[0] < 0 ? range[0] + extent : range[0], 0, step > 0 ? extent : extent - 1);
-    const int64_t end = step > 0 ? std::clamp<int64_t>(range[1] < 0 ? range[1] + extent : range[1], 0, extent)
-                                 : std::clamp<int64_t>(range[1], -1, extent);
-    count = step == 0 ? 0 : step > 0 ? (end - begin + step - 1) / step : (begin - end - step - 1) / -step;
+  bool gone;
+
+  SliceRange(const OpView& op, size_t axis) {
+    const std::span<const int32_t> range = op.signed_words("ranges").subspan(3 * axis, 3);
+    const int64_t extent = op.in(0).dims[axis];
+    const auto has = [&](const char* mask) { return (op.u32(mask, 0) >> axis & 1) != 0; };
+    step = range[2];
+    gone = has("shrink_axes");
+    const bool up = step > 0;
+    begin = std::clamp<int64_t>(range[0] < 0 ? range[0] + extent : range[0], 0, up ? extent : extent - 1);
+    if (has("begin_mask")) begin = up ? 0 : extent - 1;
+    int64_t end = up ? std::clamp<int64_t>(range[1] < 0 ? range[1] + extent : range[1], 0, extent)
+                     : std::clamp<int64_t>(range[1], -1, extent);
+    if (has("end_mask")) end = up ? extent : -1;
+    count = step == 0 ? 0 : up ? (end - begin + step - 1) / step : (begin - end - step - 1) / -step;
+    if (gone) count = begin < extent ? 1 : 0;
   }
 };
 }  // namespace
@@ -297,28 +308,29 @@ Status check_slice(const OpView& op, const DeviceModel&) {
   if (ranges.size() != 3 * x.rank() || y.rank() > x.rank())
     return unsupported("ranges has ", ranges.size(), " numbers, in[0] rank ", x.rank(), ", out[0] ",
                        y.rank());
-  if (op.u32("begin_mask", 0) || op.u32("end_mask", 0) || op.u32("shrink_axes", 0) ||
-      op.u32("new_axes_mask", 0))
-    return unsupported("begin_mask, end_mask, shrink_axes or new_axes_mask is not 0");
-  if (y.rank() != x.rank()) return unsupported("out[0] has rank ", y.rank(), ", in[0] ", x.rank());
+  if (op.u32("new_axes_mask", 0)) return unsupported("new_axes_mask is not 0");
+  size_t at = 0;  // in y; an output whose axes are all gone has one of one element
   for (size_t d = 0; d < x.rank(); ++d) {
-    const SliceRange r(ranges.subspan(3 * d, 3), x.dims[d]);
-    if (r.count <= 0 || r.count != y.dims[d])
+    const SliceRange r(op, d);
+    const int64_t want = r.gone ? 1 : at < y.rank() ? y.dims[at++] : 0;
+    if (r.count <= 0 || r.count != want)
       return unsupported("axis ", d, ": ", ranges[3 * d], " to ", ranges[3 * d + 1], " by ", r.step, " of ",
-                         x.dims[d], " is not ", y.dims[d], " elements");
+                         x.dims[d], " is not ", want, " elements");
   }
+  for (; at < y.rank(); ++at)
+    if (y.dims[at] != 1) return unsupported("out[0] has dims ", y.dims, ", of which ", at, " are sliced");
   return {};
 }
 
 Result<Step> prepare_slice(const OpView& op, Prepare& prepare) {
   const cpu::TensorDesc x = describe(op.in(0)), y = describe(op.out());
-  const std::span<const int32_t> ranges = op.signed_words("ranges");
   cpu::TensorDesc moved = y;
   int64_t base = 0;
+  size_t at = 0;
   for (size_t d = 0; d < x.rank(); ++d) {
-    const SliceRange r(ranges.subspan(3 * d, 3), op.in(0).dims[d]);
+    const SliceRange r(op, d);
     base += r.begin * x.strides[d];
-    moved.strides[d] = r.step * x.strides[d];
+    if (!r.gone) moved.strides[at++] = r.step * x.strides[d];
   }
   return strided(op, prepare, y, moved, base, Recode::between(op.in(0), op.out()));
 }

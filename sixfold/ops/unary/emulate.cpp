@@ -255,6 +255,8 @@ struct Elementwise {
       for (int64_t i = begin; i < end; ++i) {
         if constexpr (std::is_integral_v<T>)
           y[i] = static_cast<U>(static_cast<int64_t>(f(static_cast<double>(x[i]))));
+        else if (f.op == Unary::sigmoid && static_cast<float>(x[i]) < 0)  // 1 minus the other side's
+          y[i] = static_cast<U>(1 - to_half(f(-static_cast<float>(x[i]))));
         else if constexpr (std::is_same_v<U, float>)
           y[i] = to_half(f(static_cast<float>(x[i])));
         else
