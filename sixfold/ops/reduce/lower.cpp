@@ -79,12 +79,20 @@ void cumsum(Lowering& l) {
   const auto params = [](uint32_t a) {
     return std::vector<Param>{{"axis", a}, {"exclusive", false}, {"reverse", false}};
   };
-  if (l.rank() <= 4) return l.add_simple("CumulativeSum", params(axis));
+  // With 8 bits Qualcomm's library is right along the last axis alone.
+  const bool turns = l.quantized() && qnn::size_of(fixed_type(*l.encoding(0))) == 1 && axis + 1 < l.rank();
+  if (l.rank() <= 4 && !turns) return l.add_simple("CumulativeSum", params(axis));
   const TensorRef x = l.in(), y = l.out();
   if (!l.status().ok()) return;
-  const std::vector<uint32_t> three = around_axis(l.spec(x).dims, axis);
-  const TensorRef part = l.temp(three, y);
-  l.add("CumulativeSum", {l.reshape(x, three)}, {part}, params(1));
+  std::vector<uint32_t> three = around_axis(l.spec(x).dims, axis);
+  TensorRef from = l.reshape(x, three);
+  if (turns) {
+    from = l.transpose(from, {0, 2, 1});
+    std::swap(three[1], three[2]);
+  }
+  TensorRef part = l.temp(three, y);
+  l.add("CumulativeSum", {from}, {part}, params(turns ? 2 : 1));
+  if (turns) part = l.transpose(part, {0, 2, 1});
   l.add("Reshape", {part}, {y});
 }
 
