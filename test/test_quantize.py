@@ -98,22 +98,45 @@ def test_symbolic_sizes_are_asked_for(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("shape", [(1, 12, 4), (16, 2, 16)])
-def test_an_rms_norm_of_8_bits_has_all_of_its_rows(shape, tmp_path):
-    """Qualcomm's RmsNorm of 8 bits is wrong where rows lie along more than one axis (qwen3, swinv2): in a line they are right."""
-    class Norm(torch.nn.Module):
-        def forward(self, x):
-            return torch.nn.functional.rms_norm(x, (16,), eps=1e-6)
-
-    torch.manual_seed(0)
-    x = torch.randn(8, *shape, 16)
-    torch.export.save(torch.export.export(Norm(), (x[0],)), tmp_path / "m.pt2")
+def decibels_on_the_library(module, x, precision, tmp_path):
+    torch.export.save(torch.export.export(module, (x[0],)), tmp_path / "m.pt2")
     np.savez(tmp_path / "x.npz", in0=x.numpy())
-    done = call("compile", tmp_path / "m.pt2", "-o", tmp_path / "m.pte", "--backend", "htp", "--engine", "qnn", "--precision", "8a8w", "--calib",
+    done = call("compile", tmp_path / "m.pt2", "-o", tmp_path / "m.pte", "--engine", "qnn", "--precision", precision, "--calib",
                 tmp_path / "x.npz", env=environment())
     assert done.returncode == 0, done.stderr
     done = call("run", tmp_path / "m.pte", "--engine", "qnn", "--npz", tmp_path / "x.npz", "--npz-out", tmp_path / "y.npz", env=environment())
     assert done.returncode == 0, done.stderr
-    want = Norm()(x).numpy()
+    want = np.stack([module(row).numpy() for row in x])
     got = np.load(tmp_path / "y.npz")["out0"]
-    assert 20 * np.log10(np.linalg.norm(want) / np.linalg.norm(want - got)) > 30
+    return 20 * np.log10(np.linalg.norm(want) / np.linalg.norm(want - got))
+
+
+class Function(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize("shape", [(1, 12, 4), (16, 2, 16)])
+def test_an_rms_norm_of_8_bits_has_all_of_its_rows(shape, tmp_path):
+    """Qualcomm's RmsNorm of 8 bits is wrong where rows lie along more than one axis (qwen3, swinv2): in a line they are right."""
+    torch.manual_seed(0)
+    norm = Function(lambda x: torch.nn.functional.rms_norm(x, (16,), eps=1e-6))
+    assert decibels_on_the_library(norm, torch.randn(8, *shape, 16), "8a8w", tmp_path) > 30
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_cumulative_sum_of_8_bits_is_right_along_every_axis(axis, tmp_path):
+    """Qualcomm's is along the last axis alone."""
+    torch.manual_seed(0)
+    assert decibels_on_the_library(Function(lambda x: torch.cumsum(x, axis)), torch.randn(4, 5, 20, 12) / 8, "8a8w", tmp_path) > 25
+
+
+@pytest.mark.parametrize("function", [torch.nn.functional.softplus, lambda x: torch.log(x.abs() + 1), torch.nn.functional.logsigmoid])
+def test_a_logarithm_of_16_bits_has_no_steps_that_are_too_fine(function, tmp_path):
+    """Qualcomm's is wrong everywhere when its result has steps of 2^-14 or less."""
+    torch.manual_seed(0)
+    assert decibels_on_the_library(Function(function), torch.randn(4, 1, 16, 8), "16a8w", tmp_path) > 60

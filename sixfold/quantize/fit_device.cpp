@@ -109,6 +109,10 @@ Encoding fit_softmax_operand(const Encoding& grid) {
   return with_scale(grid, std::ldexp(whole, exponent - 8) / kLog2E);
 }
 
+Encoding fit_log_result(const Encoding& grid) {
+  return grid.scales[0] >= kFinestLog ? grid : with_scale(grid, static_cast<double>(kFinestLog));
+}
+
 void fit_norm_offsets(Graph& quantized) {
   for (const NodeId id : quantized.order()) {
     const Node& node = quantized.node(id);

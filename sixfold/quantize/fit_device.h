@@ -10,6 +10,8 @@ namespace sixfold {
 // log2 e, to 8 bits. The least grids not below the given one that are so already.
 Encoding fit_softmax_result(const Encoding& grid);
 Encoding fit_softmax_operand(const Encoding& grid);
+// With 16 bits a logarithm's result has steps that are not too fine (kFinestLog).
+Encoding fit_log_result(const Encoding& grid);
 
 // Offsets of layer norms are added in steps of the result. In a graph with encodings they become such
 // multiples; convolutions and linear layers that read the result take the difference into their biases.

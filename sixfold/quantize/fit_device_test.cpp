@@ -53,6 +53,18 @@ TEST(FitDevice, scales_of_a_softmax_are_not_cut_by_the_device) {
   EXPECT_EQ(fit_softmax_result(grid(1e-6, 0)), grid(1e-6, 0));  // the device has no multiple there
 }
 
+TEST(FitDevice, steps_of_a_logarithm_are_not_too_fine_and_reach_as_far) {
+  Encoding fine = grid(1e-5, 40000);
+  fine.storage = DType::u16;
+  fine.quant_max = 65535;
+  const Encoding e = fit_log_result(fine);
+  EXPECT_GT(e.scales[0], 0x1p-14f);
+  const auto end = [](const Encoding& g, int32_t q) { return (q - g.zero_points[0]) * double{g.scales[0]}; };
+  EXPECT_NEAR(end(e, 0), end(fine, 0), 1e-4);
+  EXPECT_GT(end(e, 65535), end(fine, 65535));
+  EXPECT_EQ(fit_log_result(grid(1e-4, 3)), grid(1e-4, 3));
+}
+
 TEST(FitDevice, steps_of_a_softmax_operand_have_8_bits_as_exponents_of_2) {
   for (double scale = 0.001; scale < 1; scale *= 1.0371) {
     const Encoding e = fit_softmax_operand(grid(scale, 200));
@@ -107,11 +119,11 @@ output %v
 
 TEST(FitDevice, what_is_resampled_keeps_its_grid_but_for_cubic_curves) {
   for (const char* mode : {"nearest", "linear", "cubic"}) {
-    Graph graph =
-        graph_of(cat(R"(
+    Graph graph = graph_of(cat(
+        R"(
 input %x: f32[1, 1, 2, 2]
 %y = upsample(%x, mode=")",
-                     mode, R"(", size=[4, 4], scales=[0.0, 0.0], align_corners=false, antialias=false) : f32[1, 1, 4, 4]
+        mode, R"(", size=[4, 4], scales=[0.0, 0.0], align_corners=false, antialias=false) : f32[1, 1, 4, 4]
 %z = sigmoid(%y) : f32[1, 1, 4, 4]
 output %z
 )"));

@@ -64,6 +64,7 @@ struct GridGroup {
   Observer observer = Observer::min_max;
   std::optional<Encoding> fixed;  // by the op or by the model
   bool softmax_result = false, softmax_operand = false;  // with 8 bits the device asks for certain scales
+  bool log_result = false;                               // with 16 bits it does
   std::vector<ValueId> members;
   std::vector<ValueId> ranged;  // members, and constants, whose ranges it covers
 };

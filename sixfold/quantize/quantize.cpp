@@ -76,7 +76,9 @@ class Quantizer {
     for (const ValueId v : g.ranged) range = united(range, range_of_value(v, g));
     ranges_[i] = range;
     grids_[i] = g.fixed ? *g.fixed : encoding_for(range, g.bits, g.symmetric);
-    if (g.fixed || g.bits != 8) return;
+    if (g.fixed) return;
+    if (g.bits == 16 && g.log_result) grids_[i] = fit_log_result(grids_[i]);
+    if (g.bits != 8) return;
     if (g.softmax_result)
       grids_[i] = fit_softmax_result(grids_[i]);
     else if (g.softmax_operand)

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "sixfold/graph/precision.h"
 #include "sixfold/lower/lowering.h"
 
 namespace sixfold::lower {
@@ -52,21 +53,37 @@ TensorRef truncated(Lowering& l, TensorRef x) {
 // Of ElementWiseNeuron.
 constexpr uint32_t kHardSigmoid = 2;
 
+// Where a logarithm is computed whose result has steps that are too fine for the device: [htp.log.1]
+TensorRef coarser(Lowering& l, TensorRef y) {
+  const auto* grid = std::get_if<qnn::ScaleOffset>(&l.spec(y).quantization);
+  if (l.op() != Op::log || !grid || qnn::size_of(l.spec(y).dtype) != 2 || grid->scale >= kFinestLog) return y;
+  const double least = l.spec(y).dtype == qnn::DataType::sfixed16 ? -32768 : 0;
+  const double low =
+      (least + grid->offset) * static_cast<double>(grid->scale) / static_cast<double>(kFinestLog);
+  return l.temp(l.spec(y).dims, l.spec(y).dtype,
+                qnn::ScaleOffset{kFinestLog, static_cast<int32_t>(std::nearbyint(low) - least)});
+}
+
 // Four axes are enough for all, and all that most of the device's ops take: the first two become one.
 void add_unary(Lowering& l, const char* type, std::vector<Param> params = {}, bool five = false) {
   const bool tests = l.op() == Op::isinf || l.op() == Op::isnan;
   TensorRef x = tests ? l.in_float() : l.in();
-  const TensorRef y = l.out();
+  const TensorRef out = l.out();
   if (!l.status().ok()) return;
   // Accepted for floats and not prepared; halves have the same infinities on the device.  [htp.isinf.2]
   if (l.op() == Op::isinf && l.spec(x).dtype == qnn::DataType::f32) x = l.cast(x, qnn::DataType::f16);
-  if (l.rank() != 5 || five) return l.add(type, {x}, {y}, std::move(params));
-  std::vector<uint32_t> dims = l.spec(x).dims;
-  dims[1] *= dims[0];
-  dims.erase(dims.begin());
-  const TensorRef part = l.temp(dims, y);
-  l.add(type, {l.reshape(x, dims)}, {part}, std::move(params));
-  l.add("Reshape", {part}, {y});
+  const TensorRef y = coarser(l, out);
+  if (l.rank() != 5 || five) {
+    l.add(type, {x}, {y}, std::move(params));
+  } else {
+    std::vector<uint32_t> dims = l.spec(x).dims;
+    dims[1] *= dims[0];
+    dims.erase(dims.begin());
+    const TensorRef part = l.temp(dims, y);
+    l.add(type, {l.reshape(x, dims)}, {part}, std::move(params));
+    l.add("Reshape", {part}, {y});
+  }
+  if (y != out) l.add("Convert", {y}, {out});
 }
 
 }  // namespace
