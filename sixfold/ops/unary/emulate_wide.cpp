@@ -32,7 +32,7 @@ double gelu_gate(double x) {
                                            {0.43245587, 0.59406567, -0.21255088, 0.02588143},
                                            {0.92923414, 0.05220619, -0.01283662, 0.00105232}};
   const double size = std::abs(x), place = size * 0.70710678118654752440;
-  double gate = size < 4.6 ? 4096 : 4095;
+  double gate = place < 3.25 || (place >= 24.0 / 7 && place < 56.0 / 15) ? 4096 : 4095;
   if (place < 3) {
     const double* c = kCubics[static_cast<int>(place)];
     gate = std::floor(4096 * (((c[3] * size + c[2]) * size + c[1]) * size + c[0]) + 0.5);
