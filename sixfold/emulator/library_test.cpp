@@ -182,6 +182,12 @@ TEST(LibraryNumbers, a_sigmoid_of_what_is_negative_has_the_other_sides_steps) {
   EXPECT_EQ(y, (Numbers{1, 5, 37, 773, 1275}));
 }
 
+TEST(LibraryNumbers, a_hadamard_transform_is_orthonormal) {
+  const Operand x{DataType::ufixed16, {1, 4}, {1e-4f, -32768}, {42768, 32768, 30768, 32768}};
+  EXPECT_EQ(given("HadamardTransform", {x}, DataType::ufixed16, {1, 4}, {2e-4f, -32768}, {{"scale", 1.0f}}),
+            (Numbers{34768, 34768, 35768, 35768}));
+}
+
 TEST(LibraryNumbers, masks_of_a_slice_leave_ends_out_and_drop_axes) {
   const Operand x{DataType::f32, {3, 4, 5}, {}, series(60, 0, 1, 60)};
   const auto slice = [&](Dims dims, std::vector<int32_t> ranges, const char* mask, uint32_t bits) {
