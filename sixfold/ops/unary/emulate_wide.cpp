@@ -89,7 +89,9 @@ uint16_t WideResult::operator()(int64_t q) const {
       steps = tanh(a * from_.scale);
       break;
     case WideFunction::hard_swish:
-      steps = a * std::clamp(std::floor(a * gate_ + 0.5) + 16384, 0.0, 32767.0) / 32768;
+      // The operand in steps of the result, rounded, times the gate, which is rounded to halves before.
+      steps = std::floor(a * ratio_ + 0.5) * std::clamp(std::floor(a * gate_ + 0.75) + 16384, 0.0, 32767.0) /
+              32768;
       break;
     case WideFunction::sqrt:  // what is below zero wraps
     case WideFunction::rsqrt:
@@ -100,7 +102,9 @@ uint16_t WideResult::operator()(int64_t q) const {
       steps = std::trunc(std::floor(a * gelu_gate(a * from_.scale) / 4096 + 0.5) * ratio_);
       break;
   }
-  const double whole = function_ == WideFunction::gelu ? steps : std::floor(steps * ratio_ + 0.5);
+  const double whole = function_ == WideFunction::gelu         ? steps
+                       : function_ == WideFunction::hard_swish ? std::floor(steps + 0.5)
+                                                               : std::floor(steps * ratio_ + 0.5);
   const double y = whole - static_cast<double>(to_.offset);
   return static_cast<uint16_t>(static_cast<int64_t>(
       std::clamp(y, static_cast<double>(to_.limits.min), static_cast<double>(to_.limits.max))));
