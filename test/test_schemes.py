@@ -137,3 +137,48 @@ def test_a_model_that_is_quantized_keeps_its_encodings_whatever_the_precision(tm
         found = {(round(e["scale"][0], 6), e["offset"][0], e["bw"]) for e in encodings["activation_encodings"]}
         assert (0.05, -100, 8) in found and (0.125, -7, 8) in found, found
         assert any(e["bw"] == bits and round(e["scale"][0], 6) not in (0.05, 0.125) for e in encodings["activation_encodings"]), found
+
+
+class Mixed(Net):
+    """With parts that have no name of their own: a folded batch norm, and what attention is made of."""
+
+    def forward(self, x):
+        x = torch.relu(self.point(torch.relu(self.bn(self.conv(x))))).flatten(2).transpose(1, 2)
+        return self.fc(torch.nn.functional.scaled_dot_product_attention(x, x, x))
+
+
+def older(encodings):
+    """The same as AIMET 0.6.1 writes it."""
+    def parts(e):
+        return [{"bitwidth": e["bw"], "dtype": "int", "is_symmetric": str(e["is_sym"]), "scale": s, "offset": o,
+                 "min": s * o, "max": s * (o + 2 ** e["bw"] - 1)} for s, o in zip(e["scale"], e["offset"])]
+    kinds = ("activation_encodings", "param_encodings")
+    return {"version": "0.6.1", **{k: {e["name"]: parts(e) for e in encodings[k]} for k in kinds}}
+
+
+@pytest.mark.parametrize("precision", ["8a8w", "16a8w"])
+def test_encodings_that_were_written_make_the_same_bytes_when_read(precision, tmp_path):
+    torch.manual_seed(1)
+    torch.export.save(torch.export.export(Mixed().eval(), (torch.zeros(1, 16, 8, 8),)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "calib.npz", in0=np.random.default_rng(0).standard_normal((16, 1, 16, 8, 8), dtype=np.float32))
+    _, encodings = made(tmp_path, "--precision", precision)
+    weights = [e["name"] for e in encodings["param_encodings"]]
+    assert len(weights) == 3 and all(weights) and "point.weight" in weights, weights
+    assert not any("convert" in e["name"] for e in encodings["activation_encodings"])
+    program = (tmp_path / "m.pte").read_bytes()
+    for n, form in enumerate((encodings, older(encodings))):
+        (tmp_path / f"given{n}.json").write_text(json.dumps(form))
+        _, again = made(tmp_path, "--precision", precision, "--encodings", tmp_path / f"given{n}.json")
+        assert again == encodings and (tmp_path / "m.pte").read_bytes() == program
+
+
+def test_scales_that_were_given_are_not_searched_again(tmp_path):
+    torch.manual_seed(1)
+    torch.export.save(torch.export.export(Net().eval(), (torch.zeros(1, 16, 8, 8),)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "calib.npz", in0=np.random.default_rng(0).standard_normal((16, 1, 16, 8, 8), dtype=np.float32))
+    _, plain = made(tmp_path, "--precision", "16a8w")
+    searching = ["--precision", "16a8w", "--search-scales"]
+    _, found = made(tmp_path, *searching)
+    assert found["param_encodings"] != plain["param_encodings"]
+    (tmp_path / "given.json").write_text(json.dumps({k: v for k, v in plain.items() if k != "activation_encodings"}))
+    assert made(tmp_path, *searching, "--encodings", tmp_path / "given.json")[1]["param_encodings"] == plain["param_encodings"]

@@ -298,11 +298,13 @@ class Annotator {
   // What operands need besides the grids that their values have.
   void demand(const Node& node) {
     const NodeChoice& c = quantized_.at(node.id);
-    const int bits = c.scheme.activation_bits;
     const QuantizeRule rule = rule_of(node);
     if (rule == QuantizeRule::convert) return;
     const uint32_t out =
         !node.outputs.empty() && real(node.output()) ? plan_.group[node.output().index] : kNone;
+    // Where the result's encoding is given, operands are as wide as that.
+    const bool given = out != kNone && graph_.value(node.output()).encoding && plan_.groups[out].bits <= 16;
+    const int bits = given ? plan_.groups[out].bits : c.scheme.activation_bits;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId v = node.input(i);
       if (!real(v)) continue;

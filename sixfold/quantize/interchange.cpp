@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -96,6 +97,50 @@ Result<Encoding> encoding_of_entry(const Entry& entry, const Graph& graph, const
   return e;
 }
 
+// By value. What has no name of its own: inside an op of the model, the op's and the kind of the part;
+// weights that other constants were folded into, the result's and which operand they are.
+std::vector<std::string> names_of(const Graph& graph) {
+  std::vector<std::string> out(graph.value_count());
+  std::map<std::string, size_t> count;
+  for (const Value& v : graph.values()) out[v.id.index] = v.name;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const std::string& origin = graph.origin(node).name;
+    if (node.op == Op::convert || origin.empty()) continue;
+    for (const ValueId v : node.outputs) {
+      std::string& name = out[v.index];
+      if (!name.empty()) continue;
+      name = cat(origin, ".", to_text(node.op));
+      if (const size_t n = count[name]++; n > 0) name += cat("_", n);
+    }
+  }
+  for (const Value& v : graph.values()) {
+    if (!v.name.empty() || v.kind != ValueKind::constant || v.users.empty()) continue;
+    const Node& user = graph.node(v.users[0]);
+    if (user.outputs.empty() || out[user.output().index].empty()) continue;
+    const auto at = std::find(user.inputs.begin(), user.inputs.end(), v.id) - user.inputs.begin();
+    out[v.id.index] = cat(out[user.output().index], at == 1 ? ".weight" : at == 2 ? ".bias" : cat(".", at));
+  }
+  return out;
+}
+
+// Of constants, only weights: others have the grids of what they are computed with. Of values, not those that
+// only bring others to another grid.
+bool is_told(const Graph& graph, const Value& value) {
+  if (value.kind == ValueKind::node) {
+    const Node& node = graph.node(value.producer);
+    return node.alive && node.op != Op::convert;
+  }
+  if (value.kind != ValueKind::constant) return true;
+  for (const NodeId id : value.users) {
+    const Node& user = graph.node(id);
+    const bool weighs = user.op == Op::convolution || user.op == Op::linear;
+    if ((weighs && user.input(1) == value.id) || (user.op == Op::embedding && user.input(0) == value.id))
+      return true;
+  }
+  return false;
+}
+
 Status import_part(Graph& graph, const Json& part, bool constants, std::string& unknown) {
   std::vector<Entry> entries;
   if (part.is_array()) {
@@ -113,10 +158,12 @@ Status import_part(Graph& graph, const Json& part, bool constants, std::string& 
   } else {
     return invalid_argument("encodings are neither a list nor an object");
   }
+  const std::vector<std::string> names = names_of(graph);
   for (const Entry& entry : entries) {
     bool found = false;
     for (const Value& v : graph.values()) {
-      if (v.name != entry.name || !is_float(v.type.dtype) || (v.kind == ValueKind::constant) != constants)
+      if (names[v.id.index] != entry.name || !is_float(v.type.dtype) ||
+          (v.kind == ValueKind::constant) != constants)
         continue;
       if (v.kind == ValueKind::node && !graph.node(v.producer).alive) continue;
       SF_ASSIGN(const Encoding e, encoding_of_entry(entry, graph, v));
@@ -128,7 +175,7 @@ Status import_part(Graph& graph, const Json& part, bool constants, std::string& 
   return {};
 }
 
-Json to_json(const Value& value) {
+Json to_json(const std::string& name, const Value& value) {
   const Encoding& e = *value.encoding;
   const int64_t steps = e.quant_max - e.quant_min;
   const int bits = steps <= 3 ? 2 : steps <= 15 ? 4 : steps <= 255 ? 8 : steps <= 65535 ? 16 : 32;
@@ -139,7 +186,7 @@ Json to_json(const Value& value) {
     const int64_t zero = i < e.zero_points.size() ? e.zero_points[i] : 0;
     offsets.push_back(symmetric ? -(int64_t{1} << (bits - 1)) : -zero);
   }
-  Json out{{"name", value.name}, {"bw", bits}, {"dtype", "INT"}, {"is_sym", symmetric}};
+  Json out{{"name", name}, {"bw", bits}, {"dtype", "INT"}, {"is_sym", symmetric}};
   out["enc_type"] = e.block > 0 ? "PER_BLOCK" : e.axis >= 0 ? "PER_CHANNEL" : "PER_TENSOR";
   if (e.block > 0) out["block_size"] = e.block;
   out["scale"] = std::move(scales);
@@ -171,12 +218,13 @@ Status import_encodings(Graph& graph, const std::string& path) {
 }
 
 Status export_encodings(const Graph& graph, const std::string& path) {
+  const std::vector<std::string> names = names_of(graph);
   Json json{
       {"version", "1.0.0"}, {"activation_encodings", Json::array()}, {"param_encodings", Json::array()}};
   for (const Value& v : graph.values()) {
-    if (!v.encoding || v.name.empty() || !is_float(v.type.dtype)) continue;
-    if (v.kind == ValueKind::node && !graph.node(v.producer).alive) continue;
-    json[v.kind == ValueKind::constant ? "param_encodings" : "activation_encodings"].push_back(to_json(v));
+    if (!v.encoding || !is_float(v.type.dtype) || !is_told(graph, v) || names[v.id.index].empty()) continue;
+    json[v.kind == ValueKind::constant ? "param_encodings" : "activation_encodings"].push_back(
+        to_json(names[v.id.index], v));
   }
   const std::string text = json.dump(1) + "\n";
   const std::span<const std::byte> bytes = std::as_bytes(std::span(text));

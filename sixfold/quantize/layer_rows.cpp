@@ -52,6 +52,7 @@ LayerRows::LayerRows(const Graph& graph, size_t samples, size_t rows)
     if (!w || w->dtype != DType::f32 || w->count() == 0 || graph.dtype(node.input(0)) != DType::f32) continue;
     LayerInputs l{.node = id, .source = shown_as(graph, node.input(0))};
     l.transposed = node.op == Op::convolution && node.attrs.flag("transposed");
+    l.given = graph.value(node.input(1)).encoding.has_value();
     l.shape = static_shape(graph.dims(node.input(0)));
     l.groups = node.op == Op::convolution ? node.attrs.integer("groups") : 1;
     const int64_t out_channels = l.transposed ? w->shape[1] * l.groups : w->shape[0];

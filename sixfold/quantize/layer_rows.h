@@ -17,6 +17,7 @@ struct LayerInputs {
   // Of a transposed convolution each tap is a channel of its own: [output channel][tap].
   bool transposed = false;
   int64_t taps = 1;
+  bool given = false;                       // the weight's scales are not for us to choose
   std::vector<std::vector<float>> samples;  // by sample: [row][group][inputs]
   size_t rows() const;
 };

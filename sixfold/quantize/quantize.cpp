@@ -32,6 +32,13 @@ Range range_of(const Tensor& constant) {
   return r;
 }
 
+// All that a grid holds: what a value on it can be, whoever chose it.
+Range range_of(const Encoding& e) {
+  const double scale = e.scales[0], zero = e.zero_points.empty() ? 0 : e.zero_points[0];
+  return {static_cast<float>((static_cast<double>(e.quant_min) - zero) * scale),
+          static_cast<float>((static_cast<double>(e.quant_max) - zero) * scale)};
+}
+
 Range united(Range a, Range b) { return {std::min(a.min, b.min), std::max(a.max, b.max)}; }
 
 class Quantizer {
@@ -41,7 +48,6 @@ class Quantizer {
       : graph_(graph), plan_(plan), seen_(seen) {}
 
   Result<QuantizeReport> run() {
-    ranges_.resize(plan_.groups.size());
     grids_.resize(plan_.groups.size());
     for (size_t g = 0; g < plan_.groups.size(); ++g) choose(g);
     for (size_t g = 0; g < plan_.groups.size(); ++g)
@@ -74,7 +80,6 @@ class Quantizer {
     const GridGroup& g = plan_.groups[i];
     Range range{};
     for (const ValueId v : g.ranged) range = united(range, range_of_value(v, g));
-    ranges_[i] = range;
     grids_[i] = g.fixed ? *g.fixed : encoding_for(range, g.bits, g.symmetric);
     if (g.fixed) return;
     if (g.bits == 16 && g.log_result) grids_[i] = fit_log_result(grids_[i]);
@@ -95,7 +100,7 @@ class Quantizer {
     }
     const Encoding e = o.group != UINT32_MAX
                            ? grids_[o.group]
-                           : encoding_for(ranges_[plan_.group[v.index]], o.bits, o.symmetric);
+                           : encoding_for(range_of(grids_[plan_.group[v.index]]), o.bits, o.symmetric);
     if (graph_.value(v).encoding == e) return;
     graph_.set_input(o.node, o.operand, converted(v, e, o.node));
   }
@@ -179,7 +184,6 @@ class Quantizer {
   Graph& graph_;
   const QuantizePlan& plan_;
   const Observations* seen_;
-  std::vector<Range> ranges_;
   std::vector<Encoding> grids_;
   std::map<ValueId, std::vector<ValueId>> copies_, converts_;
   QuantizeReport report_;

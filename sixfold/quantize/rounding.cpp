@@ -239,14 +239,14 @@ class Improver {
   void choose(const Task& t, const RoundingInputs& in, size_t first, size_t count,
               std::vector<RoundingCosts>& costs) const {
     const size_t n = in.n;
-    if (options_.search_scales && t.e.axis == 0 && !t.e.block)
+    if (options_.search_scales && t.e.axis == 0 && !t.e.block && !t.layer.given)
       for (size_t c = first; c < first + count; ++c)
         t.e.scales[c] = search(t.w + c * n, in.diagonal, t.e, t.e.scales[c]);
     const float* w = t.w + first * n;
     float* q = t.q + first * n;
     round(t, in, first, count, 1, q, &costs[first]);
     const bool own_scales = t.e.axis == 0 || (t.layer.transposed && t.e.axis == 1 && t.layer.groups == 1);
-    if (options_.choose_rounding && n <= kFewInputs && own_scales && !t.e.block)
+    if (options_.choose_rounding && n <= kFewInputs && own_scales && !t.e.block && !t.layer.given)
       throw_again(t, in, first, count, costs);
     if (in.mean.empty()) return;
     for (size_t c = 0; c < count; ++c)
