@@ -140,3 +140,9 @@ def test_a_logarithm_of_16_bits_has_no_steps_that_are_too_fine(function, tmp_pat
     """Qualcomm's is wrong everywhere when its result has steps of 2^-14 or less."""
     torch.manual_seed(0)
     assert decibels_on_the_library(Function(function), torch.randn(4, 1, 16, 8), "16a8w", tmp_path) > 60
+
+
+def test_a_softmax_of_8_bits_over_many_has_a_scale_that_is_not_cut_to_nothing(tmp_path):
+    """Qualcomm's gives the largest number for all when its result has steps below 2^-16."""
+    torch.manual_seed(0)
+    assert decibels_on_the_library(Function(lambda x: torch.softmax(x, -1)), torch.randn(4, 1, 4, 1024) / 4, "8a8w", tmp_path) > 30

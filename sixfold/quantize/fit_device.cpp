@@ -97,8 +97,7 @@ void take_back(Graph& graph, ValueId v, const Shift& s) {
 }  // namespace
 
 Encoding fit_softmax_result(const Encoding& grid) {
-  const double parts = static_cast<double>(grid.scales[0]) * 65536;
-  return parts < 1 ? grid : with_scale(grid, std::ceil(parts) / 65536);
+  return with_scale(grid, std::max(std::ceil(static_cast<double>(grid.scales[0]) * 65536), 1.0) / 65536);
 }
 
 Encoding fit_softmax_operand(const Encoding& grid) {

@@ -112,7 +112,8 @@ Result<Step> prepare_softmax(const OpView& op, Prepare& prepare) {
     }
   }));
   cpu::RealCode code = Codec::of(y).rows();
-  if (narrow && code.scale >= 0x1p-16) code.scale = std::floor(code.scale * 65536) / 65536;
+  // Nothing is left of one below 2^-16, and all results are the largest.
+  if (narrow) code.scale = std::max(std::floor(code.scale * 65536) / 65536, 0x1p-60);
   return prepare.step(FixedSoftmax{around,
                                    {stored_as(x.dtype), stored_as(y.dtype), exponents, code},
                                    static_cast<int64_t>(qnn::size_of(x.dtype)),

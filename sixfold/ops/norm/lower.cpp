@@ -43,6 +43,15 @@ TensorRef parameter(Lowering& l, size_t i, int64_t count, double otherwise, bool
   return adds ? offset(l, flat) : gain(l, flat);
 }
 
+// A softmax of 8 bits cuts the scale of its result to a multiple of 2^-16: below, all results are the largest
+// number. [htp.softmax.2]
+constexpr float kFinestSoftmax = 0x1p-16f;
+bool is_too_fine(const Lowering& l) {
+  const Encoding* y = l.out_encoding();
+  return l.quantized() && y && qnn::size_of(fixed_type(*l.encoding(0))) == 1 &&
+         fixed_type(*y) == qnn::DataType::ufixed8 && y->scales[0] < kFinestSoftmax;
+}
+
 }  // namespace
 
 void softmax(Lowering& l) {
@@ -50,7 +59,15 @@ void softmax(Lowering& l) {
   if (axis + 1 != static_cast<int64_t>(l.rank()))
     return l.refuse(
         cat("the device has it along the last axis only, not ", axis, " of ", l.rank(), "  [htp.softmax.1]"));
-  if (l.op() == Op::softmax) return l.add_simple("Softmax", {{"axis", static_cast<uint32_t>(axis)}});
+  if (l.op() == Op::softmax && !is_too_fine(l))
+    return l.add_simple("Softmax", {{"axis", static_cast<uint32_t>(axis)}});
+  if (l.op() == Op::softmax) {
+    const TensorRef x = l.in(), y = l.out();
+    if (!l.status().ok()) return;
+    const TensorRef part = l.temp(l.spec(y).dims, l.spec(y).dtype, qnn::ScaleOffset{kFinestSoftmax, 0});
+    l.add("Softmax", {x}, {part}, {{"axis", static_cast<uint32_t>(axis)}});
+    return l.add("Convert", {part}, {y});
+  }
   if (l.rank() <= 4) return l.add_simple("LogSoftmax", {{"axis", static_cast<uint32_t>(axis)}});
   const TensorRef x = l.in(), y = l.out();
   if (!l.status().ok()) return;
