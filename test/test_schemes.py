@@ -182,3 +182,47 @@ def test_scales_that_were_given_are_not_searched_again(tmp_path):
     assert found["param_encodings"] != plain["param_encodings"]
     (tmp_path / "given.json").write_text(json.dumps({k: v for k, v in plain.items() if k != "activation_encodings"}))
     assert made(tmp_path, *searching, "--encodings", tmp_path / "given.json")[1]["param_encodings"] == plain["param_encodings"]
+
+
+def on_grid(x, scale, zero, wide=False):
+    ops, high, dtype = torch.ops.quantized_decomposed, 65535 if wide else 255, torch.uint16 if wide else torch.uint8
+    q = ops.quantize_per_tensor.default(x, scale, zero, 0, high, dtype)
+    return ops.dequantize_per_tensor.default(q, scale, zero, 0, high, dtype)
+
+
+class Rule(torch.nn.Module):
+    def __init__(self, f):
+        super().__init__()
+        self.f, self.linear = f, torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        return self.f(self, x)
+
+
+@pytest.mark.parametrize("rule,f", [
+    ("htp.fixed.1]: sigmoid has u8 in steps of 0.01", lambda m, x: on_grid(torch.sigmoid(on_grid(x, 0.02, 128)), 0.01, 0)),
+    ("htp.fixed.1]: tanh has u16", lambda m, x: on_grid(torch.tanh(on_grid(x, 1e-4, 32768, True)), 5e-5, 30000, True)),
+    ("htp.dtype.1]: linear reads x requantized from u8 to u16", lambda m, x: on_grid(m.linear(on_grid(x, 0.02, 128)), 1e-4, 32768, True)),
+    ("htp.matmul.2]: matmul reads mul requantized to i16",
+     lambda m, x: on_grid(on_grid(x, 1e-4, 32768, True) @ on_grid(x.transpose(0, 1) * 2, 2e-4, 30000, True), 1e-3, 32768, True)),
+])
+def test_encodings_that_break_a_rule_of_the_device_are_told_and_are_errors_when_strict(rule, f, tmp_path):
+    torch.export.save(torch.export.export(Rule(f).eval(), (torch.zeros(4, 16),)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "calib.npz", in0=np.random.default_rng(0).standard_normal((4, 4, 16), dtype=np.float32))
+    notes = made(tmp_path, "--precision", "8a8w")[0]["notes"]
+    assert len(notes) == 1 and rule in notes[0], notes
+    said = fails(*command(tmp_path, "--precision", "8a8w", "--strict"))
+    assert "--strict" in said and rule in said
+
+
+def test_what_only_moves_elements_keeps_their_encoding(tmp_path):
+    torch.export.save(torch.export.export(Rule(lambda m, x: torch.exp(torch.neg(x).reshape(16, 4))).eval(), (torch.zeros(4, 16),)),
+                      tmp_path / "model.pt2")
+    np.savez(tmp_path / "calib.npz", in0=np.random.default_rng(0).standard_normal((4, 4, 16), dtype=np.float32))
+    _, encodings = made(tmp_path, "--precision", "8a8w", "--no-widen")
+    moved = next(e for e in encodings["activation_encodings"] if e["name"] in ("view", "reshape"))
+    moved["scale"] = [2 * moved["scale"][0]]
+    (tmp_path / "given.json").write_text(json.dumps(encodings))
+    flags = ["--precision", "8a8w", "--no-widen", "--encodings", tmp_path / "given.json"]
+    assert any("htp.shared.1" in note for note in made(tmp_path, *flags)[0]["notes"])
+    assert "htp.shared.1" in fails(*command(tmp_path, *flags, "--strict"))

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "sixfold/quantize/given.h"
 #include "sixfold/quantize/plan.h"
 
 namespace sixfold {
@@ -16,29 +17,15 @@ QuantizeRule quantize_rule(Op op) {
   }
 }
 
-namespace {
-
-constexpr uint32_t kNone = UINT32_MAX;
-
-// 0..1 and -1..1 as the device's own sigmoid and tanh give them.
-Encoding unit_grid(int bits) {
-  Encoding e = encoding_for({0, 1}, bits, /*symmetric=*/false);
-  e.scales[0] = 1.0f / static_cast<float>(e.quant_max + 1);
-  e.zero_points[0] = 0;
-  return e;
-}
-Encoding signed_unit_grid() {
-  Encoding e = encoding_for({-1, 1}, 16, /*symmetric=*/false);
-  e.scales[0] = 1.0f / 32768;
-  e.zero_points[0] = 32768;
-  return e;
-}
-
-QuantizeRule rule_of(const Node& node) {
+QuantizeRule quantize_rule(const Node& node) {
   const QuantizeRule rule = quantize_rule(node.op);
   if (rule != QuantizeRule::resample) return rule;
   return node.attrs.text("mode") == "cubic" ? QuantizeRule::compute : QuantizeRule::move;
 }
+
+namespace {
+
+constexpr uint32_t kNone = UINT32_MAX;
 
 class Annotator {
  public:
@@ -59,6 +46,7 @@ class Annotator {
       if (is_quantized(id)) demand(graph_.node(id));
     for (const NodeId id : order_)
       if (!is_quantized(id) && touches_grid(graph_.node(id))) plan_.in_float.push_back(id);
+    for (const auto& [id, choice] : quantized_) tell_given(graph_, graph_.node(id), plan_);
     for (const auto& [node, reason] : options_.in_float)
       violate(reason, graph_.node({node}), cat("(", graph_.node({node}).op, ") computes in float"));
     return std::move(plan_);
@@ -225,7 +213,7 @@ class Annotator {
 
   void share(const Node& node) {
     const ValueId x = node.input(0), y = node.outputs.empty() ? kNoValue : node.output();
-    switch (rule_of(node)) {
+    switch (quantize_rule(node)) {
       case QuantizeRule::move:
         if (has_grid(x) && has_grid(y) && is_free(y)) unite(x, y);
         break;
@@ -298,7 +286,7 @@ class Annotator {
   // What operands need besides the grids that their values have.
   void demand(const Node& node) {
     const NodeChoice& c = quantized_.at(node.id);
-    const QuantizeRule rule = rule_of(node);
+    const QuantizeRule rule = quantize_rule(node);
     if (rule == QuantizeRule::convert) return;
     const uint32_t out =
         !node.outputs.empty() && real(node.output()) ? plan_.group[node.output().index] : kNone;

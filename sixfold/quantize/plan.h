@@ -25,6 +25,7 @@ enum class QuantizeRule : uint8_t {
   resample
 };
 QuantizeRule quantize_rule(Op op);
+QuantizeRule quantize_rule(const Node& node);  // that of the op, but for what attributes decide
 
 // What one node is asked for.
 struct NodeChoice {
@@ -62,7 +63,7 @@ struct GridGroup {
   int bits = 0;
   bool symmetric = false;
   Observer observer = Observer::min_max;
-  std::optional<Encoding> fixed;  // by the op or by the model
+  std::optional<Encoding> fixed;                         // by the op or by the model
   bool softmax_result = false, softmax_operand = false;  // with 8 bits the device asks for certain scales
   bool log_result = false;                               // with 16 bits it does
   std::vector<ValueId> members;
