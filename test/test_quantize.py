@@ -74,7 +74,8 @@ def test_encodings_that_were_written_give_the_same_program_when_read(samples, tm
         *compiled(tmp_path / "c.pte", samples, "--precision", "8a8w", "--encodings", tmp_path / "e.json"), env=environment())
 
 
-@pytest.mark.parametrize("flags,types", [((), {"PER_CHANNEL"}), (("--no-per-channel-linear",), {"PER_TENSOR"})])
+@pytest.mark.parametrize("flags,types", [((), {"PER_CHANNEL"}), (("--no-per-channel-linear",), {"PER_CHANNEL", "PER_TENSOR"}),
+                                         (("--no-per-channel-linear", "--no-per-channel-conv"), {"PER_TENSOR"})])
 def test_weights_have_a_scale_for_each_channel(flags, types, samples, tmp_path):
     made(tmp_path / "m.pte", samples, "--precision", "16a8w", "--no-accuracy", "--export-encodings", tmp_path / "e.json", *flags)
     assert {w["enc_type"] for w in json.loads((tmp_path / "e.json").read_text())["param_encodings"]} == types
@@ -146,3 +147,11 @@ def test_a_softmax_of_8_bits_over_many_has_a_scale_that_is_not_cut_to_nothing(tm
     """Qualcomm's gives the largest number for all when its result has steps below 2^-16."""
     torch.manual_seed(0)
     assert decibels_on_the_library(Function(lambda x: torch.softmax(x, -1)), torch.randn(4, 1, 4, 1024) / 4, "8a8w", tmp_path) > 30
+
+
+@pytest.mark.parametrize("size", [5, 16])
+def test_a_cubic_resize_of_16_bits_computes_with_floats(size, tmp_path):
+    """Qualcomm's of 16 bits gives anything at times."""
+    torch.manual_seed(0)
+    resize = Function(lambda x: torch.nn.functional.interpolate(x, scale_factor=2, mode="bicubic", align_corners=True))
+    assert decibels_on_the_library(resize, torch.randn(2, 1, 3, size, size), "16a8w", tmp_path) > 60

@@ -34,6 +34,53 @@ bool is_symbolic(const Graph& graph, const Node& node) {
          std::any_of(node.outputs.begin(), node.outputs.end(), symbolic);
 }
 
+bool swaps_the_last(const Node& node) {
+  return node.op == Op::permute && node.attrs.ints("dims") == Shape{0, 2, 1};
+}
+
+// Dims of [N, C, ...S] whose S together are as long as the last of [N, C, P].
+bool splits_the_last(const Shape& split, const Shape& whole) {
+  return split.size() > 3 && split.size() <= 5 && whole.size() == 3 && split[0] == whole[0] &&
+         split[1] == whole[1];
+}
+
+// permute(reshape(x [N, C, ...S] to [N, C, P]), 0 2 1)  ->  reshape(permute(x, 0 2 ... 1)): the points of an
+// image as rows. An image has its channels last on the device, so that nothing moves.
+Match flatten_moved(const Graph& graph, const Node& outer) {
+  if (!swaps_the_last(outer)) return no_match("it does not swap the last two of three axes");
+  const Node* inner = graph.producer(outer.input(0));
+  if (!inner || inner->op != Op::reshape || is_symbolic(graph, *inner))
+    return no_match("its input is no reshape");
+  const Shape split = static_shape(graph.dims(inner->input(0)));
+  if (!splits_the_last(split, static_shape(graph.dims(inner->output()))))
+    return no_match("it flattens no image");
+  Dims order{Dim(0)};
+  for (size_t i = 2; i < split.size(); ++i) order.emplace_back(static_cast<int64_t>(i));
+  order.emplace_back(1);
+  Patch patch(graph, outer);
+  const ValueId moved = patch.add(Op::permute, {inner->input(0)}, {{"dims", order}});
+  patch.replace(outer.output(), patch.add(Op::reshape, {moved}, {{"shape", graph.dims(outer.output())}}));
+  return patch;
+}
+
+// reshape(permute(x [N, P, C], 0 2 1) to [N, C, ...S])  ->  permute(reshape(x to [N, ...S, C]), 0 last 1 ...)
+Match unflatten_moved(const Graph& graph, const Node& outer) {
+  if (outer.op != Op::reshape || is_symbolic(graph, outer)) return no_match("not a reshape");
+  const Node* inner = graph.producer(outer.input(0));
+  if (!inner || !swaps_the_last(*inner))
+    return no_match("its input does not swap the last two of three axes");
+  const Shape split = static_shape(graph.dims(outer.output()));
+  if (!splits_the_last(split, static_shape(graph.dims(inner->output()))))
+    return no_match("it makes no image");
+  Dims shape = graph.dims(outer.output()), order{Dim(0), Dim(static_cast<int64_t>(split.size()) - 1)};
+  std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  for (size_t i = 1; i + 1 < split.size(); ++i) order.emplace_back(static_cast<int64_t>(i));
+  Patch patch(graph, outer);
+  const ValueId rows = patch.add(Op::reshape, {inner->input(0)}, {{"shape", shape}});
+  patch.replace(outer.output(), patch.add(Op::permute, {rows}, {{"dims", order}}));
+  return patch;
+}
+
 }  // namespace
 
 Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptions& options,
@@ -49,10 +96,9 @@ Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptio
       Htp h(graph, node, target);
       return rule_of(node.op)(h);
     });
-  static constexpr Rule kTidy[] = {{"drop_identity", drop_identity},
-                                   {"merge_reshapes", merge_reshapes},
-                                   {"merge_permutes", merge_permutes},
-                                   {"fold_constants", fold_constants},
+  static constexpr Rule kTidy[] = {{"drop_identity", drop_identity},     {"merge_reshapes", merge_reshapes},
+                                   {"merge_permutes", merge_permutes},   {"flatten_moved", flatten_moved},
+                                   {"unflatten_moved", unflatten_moved}, {"fold_constants", fold_constants},
                                    {"choose_known", choose_known}};
   if (status.ok()) status = rewriter.apply(kTidy);
   if (status.ok()) status = settle_encodings(graph);

@@ -82,6 +82,25 @@ output %4
   EXPECT_EQ(text.find("Transpose"), std::string::npos) << text;
 }
 
+TEST(HtpRules, points_of_an_image_become_rows_and_back_without_moving) {
+  const std::string text = lowered(prepared(R"(
+input %x: f32[1, 6, 6, 4]
+constant %w: f32[8, 4, 1, 1] = ...
+constant %u: f32[4, 8, 1, 1] = ...
+%1 = permute(%x, dims=[0, 3, 1, 2]) : f32[1, 4, 6, 6]
+%2 = convolution(%1, %w, stride=[2, 2], padding=[0, 0], padding_end=[0, 0], dilation=[1, 1], groups=1, transposed=false, output_padding=[0, 0], activation="none") : f32[1, 8, 3, 3]
+%3 = reshape(%2, shape=[1, 8, 9]) : f32[1, 8, 9]
+%4 = permute(%3, dims=[0, 2, 1]) : f32[1, 9, 8]
+%5 = softmax(%4, dim=2) : f32[1, 9, 8]
+%6 = permute(%5, dims=[0, 2, 1]) : f32[1, 8, 9]
+%7 = reshape(%6, shape=[1, 8, 3, 3]) : f32[1, 8, 3, 3]
+%8 = convolution(%7, %u, stride=[1, 1], padding=[0, 0], padding_end=[0, 0], dilation=[1, 1], groups=1, transposed=false, output_padding=[0, 0], activation="none") : f32[1, 4, 3, 3]
+%9 = permute(%8, dims=[0, 2, 3, 1]) : f32[1, 3, 3, 4]
+output %9
+)"));
+  EXPECT_EQ(text.find("Transpose"), std::string::npos) << text;
+}
+
 TEST(HtpRules, a_log_softmax_is_of_bounded_numbers) {
   expect_kept(R"(
 input %x: f32[3, 8]
