@@ -81,6 +81,41 @@ Match unflatten_moved(const Graph& graph, const Node& outer) {
   return patch;
 }
 
+// add(concat(c, x), d)  ->  concat(add(c, d's part), add(x, d's part)) where c and d are constants: a token
+// before the others and what is added to all of them. Qualcomm's library cannot prepare some graphs that
+// join zeros of 16 bits and add to them.
+Match add_before_concat(const Graph& graph, const Node& node) {
+  if (node.op != Op::add || is_symbolic(graph, node)) return no_match("not an add");
+  const size_t side = graph.constant(node.input(1)) ? 0 : 1;
+  const ValueId joined = node.input(side), all = node.input(1 - side);
+  const Node* concat = graph.producer(joined);
+  if (!concat || concat->op != Op::concat || !graph.constant(all) || graph.value(joined).users.size() != 1)
+    return no_match("it adds no constant to a concat of its own");
+  if (graph.dims(all) != graph.dims(node.output()) || graph.dims(joined) != graph.dims(all))
+    return no_match("it broadcasts");
+  if (graph.value(joined).encoding || graph.value(node.output()).encoding) return no_match("it has its grid");
+  const auto computed = std::count_if(concat->inputs.begin(), concat->inputs.end(),
+                                      [&](ValueId v) { return !graph.constant(v); });
+  if (computed != 1 || concat->inputs.size() < 2) return no_match("not all but one are constants");
+  for (const Leaf& leaf : graph.outputs)
+    if (leaf.value == joined) return no_match("it is an output too");
+  const int64_t axis = concat->attrs.integer("dim"), rank = static_cast<int64_t>(graph.dims(joined).size());
+  const int64_t dim = axis < 0 ? axis + rank : axis;
+  Patch patch(graph, node);
+  std::vector<ValueId> parts;
+  int64_t at = 0;
+  for (const ValueId v : concat->inputs) {
+    const int64_t extent = graph.dims(v)[static_cast<size_t>(dim)].value();
+    const ValueId piece =
+        patch.add(Op::slice, {all},
+                  {{"dim", Dim(dim)}, {"start", Dim(at)}, {"end", Dim(at + extent)}, {"step", Dim(1)}});
+    parts.push_back(patch.add(Op::add, {v, piece}, node.attrs));
+    at += extent;
+  }
+  patch.replace(node.output(), patch.add(Op::concat, parts, concat->attrs));
+  return patch;
+}
+
 }  // namespace
 
 Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptions& options,
@@ -96,10 +131,11 @@ Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptio
       Htp h(graph, node, target);
       return rule_of(node.op)(h);
     });
-  static constexpr Rule kTidy[] = {{"drop_identity", drop_identity},     {"merge_reshapes", merge_reshapes},
-                                   {"merge_permutes", merge_permutes},   {"flatten_moved", flatten_moved},
-                                   {"unflatten_moved", unflatten_moved}, {"fold_constants", fold_constants},
-                                   {"choose_known", choose_known}};
+  static constexpr Rule kTidy[] = {
+      {"drop_identity", drop_identity},     {"merge_reshapes", merge_reshapes},
+      {"merge_permutes", merge_permutes},   {"flatten_moved", flatten_moved},
+      {"unflatten_moved", unflatten_moved}, {"add_before_concat", add_before_concat},
+      {"fold_constants", fold_constants},   {"choose_known", choose_known}};
   if (status.ok()) status = rewriter.apply(kTidy);
   if (status.ok()) status = settle_encodings(graph);
   if (report) report->refused = rewriter.refused();

@@ -101,6 +101,22 @@ output %9
   EXPECT_EQ(text.find("Transpose"), std::string::npos) << text;
 }
 
+TEST(HtpRules, what_is_added_to_a_token_and_the_others_is_added_before_they_are_joined) {
+  const std::string text = lowered(prepared(R"(
+input %x: f32[1, 3, 4]
+constant %token: f32[1, 1, 4] = ...
+constant %places: f32[1, 4, 4] = ...
+%1 = concat(%token, %x, dim=1) : f32[1, 4, 4]
+%2 = add(%1, %places) : f32[1, 4, 4]
+output %2
+)"));
+  const size_t add = text.find("ElementWiseAdd"), concat = text.find("Concat");
+  ASSERT_NE(add, std::string::npos) << text;
+  ASSERT_NE(concat, std::string::npos) << text;
+  EXPECT_LT(add, concat) << text;
+  EXPECT_EQ(text.find("ElementWiseAdd", add + 1), std::string::npos) << text;
+}
+
 TEST(HtpRules, a_log_softmax_is_of_bounded_numbers) {
   expect_kept(R"(
 input %x: f32[3, 8]
