@@ -155,3 +155,10 @@ def test_a_cubic_resize_of_16_bits_computes_with_floats(size, tmp_path):
     torch.manual_seed(0)
     resize = Function(lambda x: torch.nn.functional.interpolate(x, scale_factor=2, mode="bicubic", align_corners=True))
     assert decibels_on_the_library(resize, torch.randn(2, 1, 3, size, size), "16a8w", tmp_path) > 60
+
+
+def test_a_silu_of_16_bits_is_right_for_small_images(tmp_path):
+    """Qualcomm's library makes one op of x * sigmoid(x), and that gives anything for 8 x 8 points that were computed before."""
+    torch.manual_seed(0)
+    layer = torch.nn.Conv2d(32, 32, 3, padding=1).eval().requires_grad_(False)
+    assert decibels_on_the_library(Function(lambda x: torch.nn.functional.silu(layer(x))), torch.randn(4, 1, 32, 8, 8), "16a8w", tmp_path) > 40

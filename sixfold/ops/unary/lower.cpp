@@ -1,4 +1,5 @@
 // Elementwise ops of one tensor on the NPU.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -64,6 +65,18 @@ TensorRef coarser(Lowering& l, TensorRef y) {
                 qnn::ScaleOffset{kFinestLog, static_cast<int32_t>(std::nearbyint(low) - least)});
 }
 
+// The sigmoid of x * sigmoid(x) with 16 bits: Qualcomm's library makes one op of the two for images that it
+// computed before, which gives anything at small sizes. [htp.silu.1]
+bool is_gate_of_itself(const Lowering& l) {
+  if (l.op() != Op::sigmoid || !l.quantized() || qnn::size_of(fixed_type(*l.encoding(0))) != 2) return false;
+  const ValueId x = l.node().input(0);
+  const std::vector<NodeId>& users = l.graph().value(l.node().output()).users;
+  return std::any_of(users.begin(), users.end(), [&](NodeId id) {
+    const Node& user = l.graph().node(id);
+    return user.op == Op::mul && (user.input(0) == x || user.input(1) == x);
+  });
+}
+
 // Four axes are enough for all, and all that most of the device's ops take: the first two become one.
 void add_unary(Lowering& l, const char* type, std::vector<Param> params = {}, bool five = false) {
   const bool tests = l.op() == Op::isinf || l.op() == Op::isnan;
@@ -73,7 +86,14 @@ void add_unary(Lowering& l, const char* type, std::vector<Param> params = {}, bo
   // Accepted for floats and not prepared; halves have the same infinities on the device.  [htp.isinf.2]
   if (l.op() == Op::isinf && l.spec(x).dtype == qnn::DataType::f32) x = l.cast(x, qnn::DataType::f16);
   const TensorRef y = coarser(l, out);
-  if (l.rank() != 5 || five) {
+  if (l.spec(x).dims.size() == 4 && is_gate_of_itself(l)) {  // reshapes keep them apart
+    const std::vector<uint32_t>& d = l.spec(x).dims;
+    const std::vector<uint32_t> flat = d[1] > 1 ? std::vector<uint32_t>{d[0], 1, d[1] * d[2], d[3]}
+                                                : std::vector<uint32_t>{d[0], d[2], 1, d[3]};
+    const TensorRef part = l.temp(flat, y);
+    l.add(type, {l.reshape(x, flat)}, {part}, std::move(params));
+    l.add("Reshape", {part}, {y});
+  } else if (l.rank() != 5 || five) {
     l.add(type, {x}, {y}, std::move(params));
   } else {
     std::vector<uint32_t> dims = l.spec(x).dims;
