@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "sixfold/graph/precision.h"
 #include "sixfold/quantize/bias.h"
 
 namespace sixfold {
 namespace {
-
-constexpr double kLog2E = 1.44269504088896340736;
 
 // The same range, or as much more as the steps grow.
 Encoding with_scale(const Encoding& grid, double scale) {
@@ -102,10 +101,10 @@ Encoding fit_softmax_result(const Encoding& grid) {
 
 Encoding fit_softmax_operand(const Encoding& grid) {
   int exponent = 0;
-  const double mantissa = std::frexp(static_cast<double>(grid.scales[0]) * kLog2E, &exponent);
+  const double mantissa = std::frexp(static_cast<double>(grid.scales[0]) * std::numbers::log2e, &exponent);
   // A little above, since it is cut.
   const double whole = std::ceil(mantissa * 256 - 1e-3) * (1 + 0x1p-20);
-  return with_scale(grid, std::ldexp(whole, exponent - 8) / kLog2E);
+  return with_scale(grid, std::ldexp(whole, exponent - 8) / std::numbers::log2e);
 }
 
 Encoding fit_log_result(const Encoding& grid) {

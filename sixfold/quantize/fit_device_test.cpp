@@ -4,33 +4,15 @@
 
 #include <cmath>
 
-#include "sixfold/quantize/plan.h"
+#include "sixfold/quantize/testing.h"
 
 namespace sixfold {
 namespace {
 
-Graph graph_of(std::string_view text) {
-  auto graph = parse(text);
-  EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message());
-  return graph.ok() ? std::move(graph).value() : Graph();
-}
-
-ValueId named(const Graph& graph, std::string_view name) {
-  for (const Value& v : graph.values())
-    if (v.name == name) return v.id;
-  return kNoValue;
-}
-
 void quantize_seen(Graph& graph, float min, float max) {
-  Observations seen;
-  seen.samples = 1;
-  Observation o;
-  o.min = o.unmasked_min = o.average_min = min;
-  o.max = o.average_max = max;
-  seen.values.assign(graph.value_count(), o);
   const auto plan = annotate(graph, {});
   ASSERT_TRUE(plan.ok()) << plan.error().message();
-  const auto report = quantize(graph, *plan, seen);
+  const auto report = quantize(graph, *plan, seen_all(graph, min, max));
   ASSERT_TRUE(report.ok()) << report.error().message();
 }
 

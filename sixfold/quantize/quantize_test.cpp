@@ -3,34 +3,11 @@
 #include <cmath>
 
 #include "sixfold/graph/precision.h"
-#include "sixfold/quantize/plan.h"
+#include "sixfold/quantize/testing.h"
 #include "sixfold/quantize/weights.h"
 
 namespace sixfold {
 namespace {
-
-Graph graph_of(std::string_view text) {
-  auto graph = parse(text);
-  EXPECT_TRUE(graph.ok()) << (graph.ok() ? "" : graph.error().message());
-  return graph.ok() ? std::move(graph).value() : Graph();
-}
-
-// Every value was between these.
-Observations seen_all(const Graph& graph, float min, float max) {
-  Observations out;
-  out.samples = 1;
-  Observation o;
-  o.min = o.unmasked_min = o.average_min = min;
-  o.max = o.average_max = max;
-  out.values.assign(graph.value_count(), o);
-  return out;
-}
-
-ValueId named(const Graph& graph, std::string_view name) {
-  for (const Value& v : graph.values())
-    if (v.name == name) return v.id;
-  return kNoValue;
-}
 
 Encoding encoding_of_value(const Graph& graph, std::string_view name) {
   const ValueId v = named(graph, name);

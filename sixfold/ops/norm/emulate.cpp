@@ -3,6 +3,7 @@
 // quotient are integers. With 8 bits the table is the library's: 2^(-k * d), k of 8 bits, cut to 15 bits; and
 // the output's scale is cut to a multiple of 2^-16.
 #include <cmath>
+#include <numbers>
 
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
@@ -102,7 +103,7 @@ Result<Step> prepare_softmax(const OpView& op, Prepare& prepare) {
   const size_t count = qnn::size_of(x.dtype) == 1 ? 256 : 65536;
   const bool narrow = count == 256 && qnn::size_of(y.dtype) == 1;
   int exponent = 0;
-  const double mantissa = std::frexp(step * 1.44269504088896340736, &exponent);
+  const double mantissa = std::frexp(step * std::numbers::log2e, &exponent);
   const double halves = std::ldexp(std::floor(mantissa * 256), exponent - 8);
   SF_ASSIGN(const uint32_t* exponents, prepare.pack_values<uint32_t>(count, [&](std::span<uint32_t> out) {
     for (size_t d = 0; d < out.size(); ++d) {

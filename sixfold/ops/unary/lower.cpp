@@ -86,21 +86,18 @@ void add_unary(Lowering& l, const char* type, std::vector<Param> params = {}, bo
   // Accepted for floats and not prepared; halves have the same infinities on the device.  [htp.isinf.2]
   if (l.op() == Op::isinf && l.spec(x).dtype == qnn::DataType::f32) x = l.cast(x, qnn::DataType::f16);
   const TensorRef y = coarser(l, out);
-  if (l.spec(x).dims.size() == 4 && is_gate_of_itself(l)) {  // reshapes keep them apart
-    const std::vector<uint32_t>& d = l.spec(x).dims;
-    const std::vector<uint32_t> flat = d[1] > 1 ? std::vector<uint32_t>{d[0], 1, d[1] * d[2], d[3]}
-                                                : std::vector<uint32_t>{d[0], d[2], 1, d[3]};
-    const TensorRef part = l.temp(flat, y);
-    l.add(type, {l.reshape(x, flat)}, {part}, std::move(params));
-    l.add("Reshape", {part}, {y});
-  } else if (l.rank() != 5 || five) {
+  const std::vector<uint32_t>& d = l.spec(x).dims;
+  std::vector<uint32_t> view;                 // that it is computed in, if another
+  if (d.size() == 4 && is_gate_of_itself(l))  // reshapes keep them apart
+    view = d[1] > 1 ? std::vector<uint32_t>{d[0], 1, d[1] * d[2], d[3]}
+                    : std::vector<uint32_t>{d[0], d[2], 1, d[3]};
+  else if (l.rank() == 5 && !five)
+    view = {d[0] * d[1], d[2], d[3], d[4]};
+  if (view.empty()) {
     l.add(type, {x}, {y}, std::move(params));
   } else {
-    std::vector<uint32_t> dims = l.spec(x).dims;
-    dims[1] *= dims[0];
-    dims.erase(dims.begin());
-    const TensorRef part = l.temp(dims, y);
-    l.add(type, {l.reshape(x, dims)}, {part}, std::move(params));
+    const TensorRef part = l.temp(view, y);
+    l.add(type, {l.reshape(x, view)}, {part}, std::move(params));
     l.add("Reshape", {part}, {y});
   }
   if (y != out) l.add("Convert", {y}, {out});
