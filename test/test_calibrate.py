@@ -185,6 +185,25 @@ def test_numbers_that_no_range_covers_name_their_layer(digits, tmp_path):
     assert "exp" in said and "infinity" in said and "row 1" in said
 
 
+@pytest.mark.parametrize("samples,words", [
+    (lambda x: x * 0, ["input image (0)", "one number throughout the 6 samples"]),
+    (lambda x: x * 0 + 7, ["input image (7)", "one number"]),
+    (lambda x: x * np.float32(1e30), ["input image (0 to 1e+30)", "scaled"]),
+    (lambda x: x * np.float32(1e-30), ["input image (0 to 1e-30)", "scaled"]),
+])
+def test_samples_that_show_nothing_are_told(samples, words, digits, tmp_path):
+    np.savez(tmp_path / "odd.npz", in0=samples(digits))
+    done = call(*command(tmp_path / "m.pte", tmp_path / "odd.npz", *FAST, "--json"))
+    assert done.returncode == 0, done.stderr
+    notes = json.loads(done.stdout)["methods"][0]["notes"]
+    assert len(notes) == 1 and all(word in notes[0] for word in words), notes
+
+
+def test_samples_like_any_are_told_of_nobody(stacked, tmp_path):
+    done = call(*command(tmp_path / "m.pte", stacked, *FAST, "--json"))
+    assert json.loads(done.stdout)["methods"][0]["notes"] == []
+
+
 def test_constant_activations_still_have_a_grid(digits, tmp_path):
     np.savez(tmp_path / "zeros.npz", in0=np.zeros_like(digits))
     assert bytes_of(tmp_path / "m.pte", tmp_path / "zeros.npz")

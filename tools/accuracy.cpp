@@ -25,6 +25,11 @@ std::function<void(size_t done, size_t total)> progress_of(const char* what) {
   return [what](size_t done, size_t total) { show_progress(what, done, total); };
 }
 
+void warn(std::string_view what) {
+  if (!isatty(STDERR_FILENO)) return;
+  std::fprintf(stderr, "\r\033[Kwarning: %.*s\n", static_cast<int>(what.size()), what.data());
+}
+
 Result<ImproveOptions> improvements(const HtpChoice& choice, int activation_bits) {
   ImproveOptions out;
   if (choice.observer != "auto") {

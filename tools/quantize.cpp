@@ -245,6 +245,10 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
       return std::optional<Graph>(std::move(made));
     };
   }
+  improving.doubt = [&](const std::string& what) {
+    method.notes.push_back(what);
+    warn(what);
+  };
   SF_ASSIGN(Improved improved, quantize_well(graph, *samples, make, improving));
   method.accuracy = describe_accuracy(graph, improved);
   graph = std::move(improved.graph);

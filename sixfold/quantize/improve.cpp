@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "sixfold/engine/session.h"
+#include "sixfold/quantize/doubts.h"
 #include "sixfold/quantize/recycled.h"
 
 namespace sixfold {
@@ -150,6 +151,8 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
       if (sample % step == 0 && sample / step < outputs.size()) outputs[sample / step] = model.copy_outputs();
     };
   SF_ASSIGN(const Observations seen, calibrate(real, *calibration, calibrating));
+  if (options.doubt)
+    for (const std::string& what : doubts_about(real, seen)) options.doubt(what);
   out.calibrate_seconds = now_s() - begin;
   phases.end("calibration");
   std::vector<Observer> observers = options.observers;

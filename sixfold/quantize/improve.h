@@ -28,6 +28,7 @@ struct ImproveOptions {
   // The same with 16 bits everywhere: for a model that is mostly noise with 8.
   std::function<Result<std::optional<Graph>>(const Observations& seen, const RangeChoice& ranges)> widen_all;
   std::function<void(std::string_view what, size_t done, size_t total)> progress;
+  std::function<void(const std::string& what)> doubt;  // right after calibration (doubts.h)
 };
 
 // Held back from calibration, to be judged by: an eighth of the samples, when there are 16 or more.
