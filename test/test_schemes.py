@@ -172,6 +172,30 @@ def test_encodings_that_were_written_make_the_same_bytes_when_read(precision, tm
         assert again == encodings and (tmp_path / "m.pte").read_bytes() == program
 
 
+class Recurrent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = torch.nn.LSTM(8, 16, batch_first=True), torch.nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0])
+
+
+@pytest.mark.parametrize("precision", ["8a8w", "16a8w"])
+def test_weights_that_all_steps_share_are_written_once(precision, tmp_path):
+    torch.manual_seed(1)
+    torch.export.save(torch.export.export(Recurrent().eval(), (torch.zeros(1, 6, 8),)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "calib.npz", in0=np.random.default_rng(0).standard_normal((16, 1, 6, 8), dtype=np.float32))
+    _, encodings = made(tmp_path, "--precision", precision)
+    for kind in ("activation_encodings", "param_encodings"):
+        names = [e["name"] for e in encodings[kind]]
+        assert len(names) == len(set(names)), names
+    program = (tmp_path / "m.pte").read_bytes()
+    (tmp_path / "given.json").write_text(json.dumps(encodings))
+    _, again = made(tmp_path, "--precision", precision, "--encodings", tmp_path / "given.json")
+    assert again == encodings and (tmp_path / "m.pte").read_bytes() == program
+
+
 def test_scales_that_were_given_are_not_searched_again(tmp_path):
     torch.manual_seed(1)
     torch.export.save(torch.export.export(Net().eval(), (torch.zeros(1, 16, 8, 8),)), tmp_path / "model.pt2")

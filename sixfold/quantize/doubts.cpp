@@ -44,6 +44,11 @@ class Doubts {
     return graph_.dtype(v) == DType::f32 && v.index < seen_.values.size() && test(seen_.values[v.index]);
   }
 
+  // Zeros of the model's own, such as the state that a recurrent layer begins with: no sample changes them.
+  bool is_nothing(ValueId v) const {
+    return graph_.constant(v) && v.index < seen_.values.size() && reach(seen_.values[v.index]) == 0;
+  }
+
   // Inputs, and the layers where it begins: what follows from them says nothing new.
   void tell(Test test, std::string_view what, std::string_view so) {
     std::vector<std::string> names;
@@ -55,8 +60,9 @@ class Doubts {
     }
     for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
-      const bool told = std::any_of(node.inputs.begin(), node.inputs.end(),
-                                    [&](ValueId v) { return v.valid() && follows[v.index]; });
+      const bool told = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+        return v.valid() && (follows[v.index] || (node.op == Op::mul && is_nothing(v)));
+      });
       for (const ValueId v : node.outputs) {
         const bool seen = v.index < seen_.values.size() && seen_.values[v.index].seen();
         const bool is = holds(test, v);

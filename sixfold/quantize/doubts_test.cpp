@@ -67,6 +67,18 @@ TEST_F(Doubts, numbers_that_no_model_computes_with_are_told_where_they_begin) {
   EXPECT_EQ(told().find("input x (0 to 1e-30) has no value beyond 1e-12"), 0u) << told();
 }
 
+TEST_F(Doubts, what_the_model_multiplies_with_zeros_is_none) {
+  graph = graph_of(R"(
+input %x: f32[1, 2]
+constant %c: f32[1, 2] = [0, 0]
+%y = mul(%x, %c) : f32[1, 2]
+output %y
+)");
+  was("c", 0, 0);
+  was("y", 0, 0);
+  EXPECT_EQ(told(), "");
+}
+
 TEST_F(Doubts, a_mask_may_be_as_low_as_it_likes) {
   was("a", -3.4e38f, 1);
   seen.values[named(graph, "a").index].unmasked_min = -2;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "sixfold/graph/precision.h"
 #include "sixfold/quantize/fit_device.h"
@@ -55,7 +56,7 @@ class Quantizer {
     for (const OperandGrid& o : plan_.operands) place(o);
     for (const NodeId id : plan_.in_float) graph_.node(id).attrs.set(kCompute, std::string("float"));
     if (seen_) fit_norm_offsets(graph_);
-    for (const WeightGrid& w : plan_.weights) weigh(w);
+    weigh_all();
     SF_TRY(verify(graph_));
     return std::move(report_);
   }
@@ -110,12 +111,12 @@ class Quantizer {
     const ValueId v = graph_.node(node).input(operand);
     Value& value = graph_.value(v);
     if (value.encoding == e) return;
+    for (const ValueId other : copies_[v])
+      if (graph_.value(other).encoding == e) return graph_.set_input(node, operand, other);
     if (!value.encoding && value.users.size() == 1) {
       value.encoding = e;
       return;
     }
-    for (const ValueId other : copies_[v])
-      if (graph_.value(other).encoding == e) return graph_.set_input(node, operand, other);
     const ValueId copy = graph_.add_constant(value.name, value.constant);
     graph_.value(copy).encoding = e;
     copies_[v].push_back(copy);
@@ -143,16 +144,26 @@ class Quantizer {
     return out;
   }
 
-  void weigh(const WeightGrid& w) {
-    const Node& node = graph_.node(w.node);
-    const Tensor* data = graph_.constant(node.input(w.operand));
-    if (!data) return;
-    Encoding e = !seen_        ? any_encoding(*data, w)
-                 : w.block > 0 ? block_encoding(*data, w.axis, w.block, w.bits)
-                               : weight_encoding(*data, w.axis, w.bits);
-    if (seen_ && w.operand == 1 && w.block == 0) make_room_for_bias(node, e);
-    set_constant(w.node, w.operand, e);
-    ++report_.weights;
+  // Steps of a recurrent layer read one weight: it has one encoding, with room for the biases of all.
+  void weigh_all() {
+    std::map<std::tuple<ValueId, int, int32_t, int64_t>, std::vector<const WeightGrid*>> readers;
+    for (const WeightGrid& w : plan_.weights)
+      readers[{graph_.node(w.node).input(w.operand), w.bits, w.axis, w.block}].push_back(&w);
+    for (const auto& [weight, all] : readers)
+      if (const Tensor* data = graph_.constant(std::get<ValueId>(weight))) weigh(*data, all);
+  }
+
+  void weigh(const Tensor& data, const std::vector<const WeightGrid*>& readers) {
+    const WeightGrid& w = *readers[0];
+    Encoding e = !seen_        ? any_encoding(data, w)
+                 : w.block > 0 ? block_encoding(data, w.axis, w.block, w.bits)
+                               : weight_encoding(data, w.axis, w.bits);
+    for (const WeightGrid* r : readers)
+      if (seen_ && r->operand == 1 && r->block == 0) make_room_for_bias(graph_.node(r->node), e);
+    Value& value = graph_.value(graph_.node(w.node).input(w.operand));
+    if (!value.encoding && value.users.size() == readers.size()) value.encoding = e;
+    for (const WeightGrid* r : readers) set_constant(r->node, r->operand, e);
+    report_.weights += readers.size();
   }
 
   // Of the right form; for a trial nobody looks through the weights.

@@ -63,6 +63,27 @@ output %c
     EXPECT_FLOAT_EQ(encoding_of_value(graph, name).scales[0], 4 / 255.0f) << name;
 }
 
+TEST(Quantize, layers_that_share_a_weight_share_its_encoding_with_room_for_all_biases) {
+  Graph graph = graph_of(R"(
+input %x: f32[1, 2]
+input %y: f32[1, 2]
+constant %w: f32[2, 2] = [1, 1.27, 0, 0]
+constant %b: f32[2] = [0, 3000]
+%p = linear(%x, %w, %b, activation="none") : f32[1, 2]
+%q = linear(%y, %w, %b, activation="none") : f32[1, 2]
+%s = add(%p, %q) : f32[1, 2]
+output %s
+)");
+  Observations seen = seen_all(graph, -1, 1);
+  seen.values[named(graph, "y").index].max = 0.001f;
+  seen.values[named(graph, "y").index].min = 0;
+  quantized(graph, {}, seen);
+  const Encoding w = encoding_of_value(graph, "w"), y = encoding_of_value(graph, "y");
+  EXPECT_EQ(graph.value(named(graph, "w")).users.size(), 2u);
+  EXPECT_FLOAT_EQ(w.scales[0], 0.01f);
+  EXPECT_GT(w.scales[1] * y.scales[0] * 2147483647.0, 3000);
+}
+
 TEST(Quantize, a_sigmoid_lies_on_its_own_grid_and_is_converted_into_a_concat) {
   Graph graph = graph_of(R"(
 input %x: f32[1, 4]
