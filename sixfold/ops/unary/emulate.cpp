@@ -185,10 +185,11 @@ struct Lookup {
   // The table is the stored number between these: a rectifier whose sides have one encoding.
   bool clamps = false;
   int32_t min = 0, max = 0;
+  bool by_place = false;  // from 16 to 16 bits: a second table, for elements at odd places
 
   template <typename U>
   void find_clamp() {
-    if (in != out) return;
+    if (in != out || by_place) return;
     const bool is_signed = limits_of(in).min < 0;
     const auto* entries = static_cast<const U*>(table);
     const auto number = [&](size_t bits) {
@@ -211,7 +212,10 @@ struct Lookup {
     const auto* entries = static_cast<const U*>(table);
     U* y = run.out<U>();
     run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) y[i] = entries[x[i]];
+      if (by_place)
+        for (int64_t i = begin; i < end; ++i) y[i] = entries[(i % 2 << 16) + x[i]];
+      else
+        for (int64_t i = begin; i < end; ++i) y[i] = entries[x[i]];
     });
   }
   void run(const Run& run) const {
@@ -314,17 +318,18 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
   const Codec from = Codec::of(x), to = Codec::of(y);
   const bool wide = qnn::size_of(x.dtype) == 2 && qnn::size_of(y.dtype) == 2;
   std::optional<WideResult> own;
-  if (const auto function = wide ? wide_function(f.op) : std::nullopt) own.emplace(*function, from, to);
+  if (const auto function = wide ? wide_function(f.op) : std::nullopt) own.emplace(*function, x, y);
   if (own && !own->applies()) own.reset();
+  const bool by_place = own && own->by_place();
   // Entry i is for the bits i of an element.
   const auto fill = [&]<typename U>(std::span<U> table) {
-    for (size_t i = 0; i < count; ++i) {
-      const auto bits = static_cast<int64_t>(i);
+    for (size_t i = 0; i < table.size(); ++i) {
+      const auto bits = static_cast<int64_t>(i % count);
       const int64_t q = from.limits.min < 0 ? (count == 256 ? int64_t{static_cast<int8_t>(bits)}
                                                             : int64_t{static_cast<int16_t>(bits)})
                                             : bits;
       if (own) {
-        table[i] = static_cast<U>((*own)(q));
+        table[i] = static_cast<U>((*own)(q, i >= count));
         continue;
       }
       const double result = f(static_cast<double>(q + from.offset) * from.scale);
@@ -336,11 +341,12 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
   if (qnn::size_of(y.dtype) == 1) {
     SF_ASSIGN(const uint8_t* table,
               prepare.pack_values<uint8_t>(count, [&](std::span<uint8_t> t) { fill(t); }));
-    return lookup<uint8_t>({table, x.dtype, y.dtype, x.count()}, prepare);
+    return lookup<uint8_t>({.table = table, .in = x.dtype, .out = y.dtype, .count = x.count()}, prepare);
   }
-  SF_ASSIGN(const uint16_t* table,
-            prepare.pack_values<uint16_t>(count, [&](std::span<uint16_t> t) { fill(t); }));
-  return lookup<uint16_t>({table, x.dtype, y.dtype, x.count()}, prepare);
+  SF_ASSIGN(const uint16_t* table, prepare.pack_values<uint16_t>(by_place ? 2 * count : count,
+                                                                 [&](std::span<uint16_t> t) { fill(t); }));
+  return lookup<uint16_t>(
+      {.table = table, .in = x.dtype, .out = y.dtype, .count = x.count(), .by_place = by_place}, prepare);
 }
 
 }  // namespace sixfold::emulator

@@ -11,17 +11,21 @@ double with_bits(double x, int bits) {
   return std::ldexp(std::floor(std::ldexp(mantissa, bits) + 0.5), exponent - bits);
 }
 
-// Parts of 32768. The operand is cut to parts of 1 / 6144. The library's polynomials are 0.28 of a part below
-// the function on average, and its negative side mirrors the positive one.
-double sigmoid(double x) {
-  const double cut = std::floor(std::abs(x) * 6144) / 6144;
-  const double v = std::min(std::floor(32768 / (1 + std::exp(-cut)) + 0.22), 32767.0);
-  return x < 0 ? 32767 - v : v;
-}
-double tanh(double x) {
-  const double cut = std::floor(std::abs(x) * 12288) / 12288;
-  const double v = std::min(std::floor(32768 * std::tanh(cut) + 0.43), 32767.0);
-  return x < 0 ? -1 - v : v;
+// tanh(u / 12288) in parts of 32768, u being of 16 bits. With what is left of the operand's range, squared,
+// the function is flat where its slope changes; sixteen cubic polynomials of that follow it, each coefficient
+// with as many bits as the next one's product needs. All 65,536 results are the library's.
+int64_t tanh_parts(int64_t u) {
+  static constexpr int16_t kCubics[16][4] = {
+      {32766, -58, -36, -2250},      {32746, -117, -389, -1508},     {32702, -250, -672, -2384},
+      {32613, -475, -1115, -3451},   {32453, -837, -1760, -4848},    {32179, -1392, -2667, -6532},
+      {31735, -2214, -3894, -8356},  {31044, -3385, -5465, -10012},  {30007, -4987, -7354, -10810},
+      {28509, -7078, -9406, -9904},  {26426, -9658, -11296, -6316},  {23647, -12622, -12509, 524},
+      {20101, -15726, -12443, 9882}, {15800, -18595, -10586, 19188}, {10858, -20788, -6953, 25578},
+      {5494, -21927, -2101, 26174}};
+  const int64_t left = 65535 - std::min<int64_t>(u, 65535), square = (left * left) >> 16, x = square & 4095;
+  const int16_t* c = kCubics[square >> 12];
+  const int64_t second = c[2] + ((c[3] * x + 32768) >> 16), first = c[1] + ((second * x + 16384) >> 15);
+  return c[0] + ((first * x + 8192) >> 14);
 }
 
 // The share of x that a Gelu lets through, in parts of 4096: the normal distribution's as three cubic
@@ -64,47 +68,68 @@ double inverse_root(int64_t x) {
 
 }  // namespace
 
-WideResult::WideResult(WideFunction function, const Codec& from, const Codec& to)
-    : function_(function), from_(from), to_(to) {
-  if (function == WideFunction::sqrt || function == WideFunction::rsqrt) {
-    const double root = std::sqrt(from.scale) / to.scale, inverse = 1 / (std::sqrt(from.scale) * to.scale);
-    ratio_ = with_bits((function == WideFunction::sqrt ? root : inverse) / 131072, 15);
-    return;
-  }
-  const bool gates = function == WideFunction::hard_swish || function == WideFunction::gelu;
-  ratio_ = (gates ? from.scale : 0x1p-15) / to.scale;
-  // 1 / 65535 counts as 1 / 65536.
-  if (const double rounded = with_bits(ratio_, 15); gates || rounded == std::round(rounded)) ratio_ = rounded;
-  gate_ = with_bits(from.scale / 6 * 32768, 15);
-}
-
-uint16_t WideResult::operator()(int64_t q) const {
-  const auto a = static_cast<double>(q + from_.offset);
-  double steps = 0;
-  switch (function_) {
-    case WideFunction::sigmoid:
-      steps = sigmoid(a * from_.scale);
-      break;
+WideResult::WideResult(WideFunction function, const TensorDef& x, const TensorDef& y)
+    : function_(function), from_(Codec::of(x)), to_(Codec::of(y)) {
+  const double from = from_.scale, to = to_.scale;
+  switch (function) {
     case WideFunction::tanh:
-      steps = tanh(a * from_.scale);
+    case WideFunction::sigmoid: {
+      // u is the operand's size times 12288, cut: a multiplier of 15 bits, of 2^-15 at the least.
+      const double factor = from * 12288;
+      ratio_ = factor < 1 ? std::floor(factor * 32768 + 0.5) / 32768 : with_bits(factor, 15);
+      // A tanh has parts of 1 / 32768, a sigmoid even ones of 1 / 65536, and its 1 / 65535 counts as that.
+      const bool unit = function == WideFunction::sigmoid;
+      TensorDef parts = x;
+      parts.dtype = unit ? DataType::ufixed16 : DataType::sfixed16;
+      parts.quantization = ScaleOffset{unit ? 0x1p-16f : 0x1p-15f, 0};
+      const double steps = with_bits(0x1p-15 / to, 15);
+      const bool whole = unit && steps == std::round(steps);
+      recode_ = Recode::between(parts, y, whole || x.kind == TensorKind::native);
+      break;
+    }
+    case WideFunction::sqrt:
+      ratio_ = with_bits(std::sqrt(from) / to / 131072, 15);
+      break;
+    case WideFunction::rsqrt:
+      ratio_ = with_bits(1 / (std::sqrt(from) * to) / 131072, 15);
       break;
     case WideFunction::hard_swish:
+      gate_ = with_bits(from / 6 * 32768, 15);
+      [[fallthrough]];
+    case WideFunction::gelu:
+      ratio_ = with_bits(from / to, 15);
+      break;
+  }
+}
+
+uint16_t WideResult::operator()(int64_t q, bool odd) const {
+  const auto a = static_cast<double>(q + from_.offset);
+  double whole = 0;
+  switch (function_) {
+    case WideFunction::tanh:
+    case WideFunction::sigmoid: {
+      const bool halves = function_ == WideFunction::sigmoid;  // (1 + tanh(x / 2)) / 2
+      const auto u = static_cast<int64_t>(std::min(std::abs(a) * ratio_ / (halves ? 2 : 1), 65535.0));
+      const int64_t size = tanh_parts(u), parts = a < 0 ? -1 - size : size;
+      return static_cast<uint16_t>(recode_(halves ? 32768 + (parts & -2) : parts, odd));
+    }
+    case WideFunction::hard_swish:
       // The operand in steps of the result, rounded, times the gate, which is rounded to halves before.
-      steps = std::floor(a * ratio_ + 0.5) * std::clamp(std::floor(a * gate_ + 0.75) + 16384, 0.0, 32767.0) /
-              32768;
+      whole = std::floor(std::floor(a * ratio_ + 0.5) *
+                             std::clamp(std::floor(a * gate_ + 0.75) + 16384, 0.0, 32767.0) / 32768 +
+                         0.5);
       break;
     case WideFunction::sqrt:  // what is below zero wraps
     case WideFunction::rsqrt:
       if (const int64_t x = (q + from_.offset) & 65535; x > 0)
-        steps = inverse_root(x) * (function_ == WideFunction::sqrt ? static_cast<double>(x) : 1.0);
+        whole = std::floor(inverse_root(x) *
+                               (function_ == WideFunction::sqrt ? static_cast<double>(x) : 1.0) * ratio_ +
+                           0.5);
       break;
     case WideFunction::gelu:  // in steps of the operand, rounded; and cut towards zero in the result's
-      steps = std::trunc(std::floor(a * gelu_gate(a * from_.scale) / 4096 + 0.5) * ratio_);
+      whole = std::trunc(std::floor(a * gelu_gate(a * from_.scale) / 4096 + 0.5) * ratio_);
       break;
   }
-  const double whole = function_ == WideFunction::gelu         ? steps
-                       : function_ == WideFunction::hard_swish ? std::floor(steps + 0.5)
-                                                               : std::floor(steps * ratio_ + 0.5);
   const double y = whole - static_cast<double>(to_.offset);
   return static_cast<uint16_t>(static_cast<int64_t>(
       std::clamp(y, static_cast<double>(to_.limits.min), static_cast<double>(to_.limits.max))));

@@ -10,18 +10,20 @@ namespace sixfold::emulator {
 
 enum class WideFunction : uint8_t { sigmoid, tanh, hard_swish, gelu, sqrt, rsqrt };
 
-// The result of a stored number.
+// The result of a stored number, at an even or an odd place of its tensor.
 class WideResult {
  public:
-  WideResult(WideFunction function, const Codec& from, const Codec& to);
-  uint16_t operator()(int64_t q) const;
+  WideResult(WideFunction function, const TensorDef& x, const TensorDef& y);
+  uint16_t operator()(int64_t q, bool odd) const;
   // An inverse root whose results would have more bits than the library's table of them is exact there.
   bool applies() const { return function_ != WideFunction::rsqrt || ratio_ < 0.5; }
+  bool by_place() const { return recode_.wide; }  // whether results differ by place
 
  private:
   WideFunction function_;
   Codec from_, to_;
   double gate_ = 0, ratio_ = 0;
+  Recode recode_;
 };
 
 }  // namespace sixfold::emulator
