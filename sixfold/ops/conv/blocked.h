@@ -5,18 +5,22 @@
 // last block see the padding, so that a handful of primitives serves all tasks. A block of channels writes to
 // a dense tile, which is then copied into place: oneDNN's fast code takes no strided output.
 //
-// A long sum loses accuracy in one chain of f32 additions. It is computed in slices of input channels, each a
-// primitive that adds its own short chain to the tile; the slice of the input is made dense first.
+// A long sum loses accuracy in one chain of f32 additions. It is computed in slices of input channels, each
+// of which adds its own short chain to the tile, that begins as the bias; the slice of the input is made
+// dense first.
 //
 // Row-major operands are transposed piece by piece, where a task reads or writes them; the whole input only
-// where several tasks read the same rows.
+// where several tasks read the same rows and do little with them. Of that, a kernel of one tap with a stride
+// has only the points that it reads, and is pointwise from there on.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "sixfold/cpu/copy.h"
 #include "sixfold/cpu/onednn.h"
 #include "sixfold/ops/conv/conv.h"
 
@@ -30,7 +34,6 @@ using onednn::Primitive;
 struct Variant {
   int64_t rows_in, rows_out, before, after;  // rows and their padding
   int64_t channels;                          // of the output
-  bool first;                                // of the slices: it brings the bias
   Primitive primitive;
   size_t layout;  // of its weights
 };
@@ -90,6 +93,10 @@ class BlockedPlan {
   bool tiles_input() const { return split.slices > 1 || tiles_row_major_input(); }
   bool tiles_row_major_input() const { return row_major_in && src_offset == SIZE_MAX; }
   bool tiles_result() const { return split.channels > 1 || row_major_out; }
+  // Whether primitives add to what is there: other slices and the bias, or a residual. A norm comes before
+  // the residual.
+  bool adds() const { return split.slices > 1 || (residual && !norm); }
+  bool primitives_add_bias() const { return bias && split.slices == 1; }
 
   int64_t slice_channels() const { return shape.in_channels / split.slices; }
   // From one output channel to the next.
@@ -102,6 +109,7 @@ class BlockedPlan {
   Result<Packing> packing(const Packed& p) const;
 
   ConvShape shape;  // the call's, with the points of a pointwise convolution as one row axis
+  std::optional<StridedCopy> picking;  // of the points that are read
   bool row_major_in, row_major_out, row_major_residual, bias, residual, norm;
   Split split;
   std::vector<Variant> variants;
@@ -115,9 +123,10 @@ class BlockedPlan {
   size_t scratch_bytes = 0;
 
  private:
+  Status make_pointwise(const ConvCall& call);
   Status add_tasks();
   void add_lanes();
-  bool reads_rows_once() const;
+  bool transposes_in_tasks() const;
   Result<size_t> variant(const Variant& wanted);
   Result<Primitive> create(const Variant& v);
   size_t pack(int64_t first, int64_t first_in, const Variant& user);
@@ -148,6 +157,7 @@ class BlockedConv final : public Kernel {
   void run_part(const Part& part, const Task& task, Lane& lane, const Operands& operands,
                 float* result) const;
   void copy_residual(const Task& task, const Operands& operands, float* to) const;
+  void begin_result(const Task& task, const Operands& operands, float* result) const;
   void run_task(const Task& task, Lane& lane, const Operands& operands) const;
 
   std::shared_ptr<BlockedPlan> plan_;

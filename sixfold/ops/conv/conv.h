@@ -20,7 +20,9 @@ struct ConvShape {
                        : out_points() * out_channels * (in_channels / groups)) *
            numel(kernel);
   }
-  // Each output point reads its input point alone: a matrix product over points.
+  // Each output point reads one input point.
+  bool reads_single_points() const;
+  // And all input points are read: a matrix product over points.
   bool is_pointwise() const;
 };
 

@@ -30,10 +30,11 @@ ConvShape conv_shape(const KernelCall& call) {
 
 }  // namespace
 
-bool ConvShape::is_pointwise() const {
-  return groups == 1 && !transposed && all_are(kernel, 1) && all_are(stride, 1) && all_are(padding, 0) &&
-         all_are(padding_end, 0);
+bool ConvShape::reads_single_points() const {
+  return groups == 1 && !transposed && all_are(kernel, 1) && all_are(padding, 0) && all_are(padding_end, 0);
 }
+
+bool ConvShape::is_pointwise() const { return reads_single_points() && all_are(stride, 1); }
 
 static int64_t points_at_once(int64_t channels) { return channels <= 4 ? 8192 : 512; }
 

@@ -107,13 +107,32 @@ void BlockedConv::copy_residual(const Task& task, const Operands& o, float* to) 
     std::memcpy(to + p * channels, from + p * row, static_cast<size_t>(channels) * sizeof(float));
 }
 
+// What the primitives add to.
+void BlockedConv::begin_result(const Task& task, const Operands& o, float* result) const {
+  const BlockedPlan& plan = *plan_;
+  const bool residual = o.residual && !plan.norm;
+  if (residual) copy_residual(task, o, result);
+  if (plan.primitives_add_bias() || (residual && !plan.bias)) return;
+  const int64_t channels = task.channels;
+  const float* bias = plan.bias ? o.bias + task.first_channel : nullptr;
+  for (int64_t p = 0; p < task.points; ++p) {
+    float* row = result + p * channels;
+    if (!bias)
+      std::memset(row, 0, static_cast<size_t>(channels) * sizeof(float));
+    else if (!residual)
+      std::memcpy(row, bias, static_cast<size_t>(channels) * sizeof(float));
+    else
+      for (int64_t c = 0; c < channels; ++c) row[c] += bias[c];
+  }
+}
+
 void BlockedConv::run_task(const Task& task, Lane& lane, const Operands& o) const {
   const BlockedPlan& plan = *plan_;
   const int64_t channels = task.channels, row = plan.shape.out_channels, points = plan.shape.out_points();
   const bool tiled = plan.tiles_result();
   const int64_t at = (task.image * points + task.first) * row + task.first_channel;  // channels-last
   float* result = tiled ? reinterpret_cast<float*>(o.scratch + lane.tile_offset) : o.dst + at;
-  if (o.residual && !plan.norm) copy_residual(task, o, result);  // oneDNN adds to what is there
+  if (plan.adds()) begin_result(task, o, result);
   for (const Part& part : task.parts) run_part(part, task, lane, o, result);
   if (plan.norm) {
     const float* residual = o.residual ? o.residual + at : nullptr;
@@ -156,7 +175,10 @@ Status BlockedConv::run(const Buffers& b) {
   });
   if (plan.src_offset != SIZE_MAX) {
     auto* copy = reinterpret_cast<float*>(b.scratch + plan.src_offset);
-    to_channels_last(b.pool, o.src, copy, plan.shape.batch, plan.shape.in_channels, plan.shape.in_points());
+    if (plan.picking)
+      plan.picking->run(b.pool, o.src, copy);
+    else
+      to_channels_last(b.pool, o.src, copy, plan.shape.batch, plan.shape.in_channels, plan.shape.in_points());
     o.src = copy;
   }
   std::atomic<size_t> next{0};

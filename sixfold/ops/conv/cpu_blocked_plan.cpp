@@ -13,9 +13,10 @@ constexpr int64_t kLeastPoints = 28;    // of a block of rows: fewer leave the m
 constexpr int64_t kLeastChannels = 64;  // of a block of channels
 constexpr int64_t kTaskWork = 1 << 20;  // multiplications worth a task, about 15 us
 constexpr int64_t kMostTasks = 16;
-constexpr int64_t kMostTerms = 512;   // of one chain of additions, where the channels can be cut
-constexpr int64_t kSliceTerms = 128;  // of the chains that a longer one is cut into
-constexpr int64_t kLeastSlice = 32;   // input channels
+constexpr int64_t kMostTerms = 512;       // of one chain of additions, where the channels can be cut
+constexpr int64_t kSliceTerms = 128;      // of the chains that a longer one is cut into
+constexpr int64_t kLeastSlice = 32;       // input channels
+constexpr int64_t kTransposedUses = 256;  // multiplications with an input that outweigh its transpose
 
 }  // namespace
 
@@ -88,9 +89,8 @@ Result<Primitive> BlockedPlan::create(const Variant& v) {
   after[0] = v.after;
   for (int64_t& d : dilation) --d;  // oneDNN counts the gaps
   PostOps ops;
-  // A norm comes before the residual.
-  if (!v.first || (residual && !norm)) ops.sum();
-  const bool with_bias = bias && v.first;
+  if (adds()) ops.sum();
+  const bool with_bias = primitives_add_bias();
   if (s.transposed) {
     dnnl_deconvolution_desc_t desc;
     if (dnnl_dilated_deconvolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_deconvolution_direct,
@@ -113,7 +113,7 @@ Result<size_t> BlockedPlan::variant(const Variant& v) {
   for (size_t i = 0; i < variants.size(); ++i) {
     const Variant& o = variants[i];
     if (o.rows_in == v.rows_in && o.rows_out == v.rows_out && o.before == v.before && o.after == v.after &&
-        o.channels == v.channels && o.first == v.first)
+        o.channels == v.channels)
       return i;
   }
   SF_ASSIGN(Primitive primitive, create(v));
@@ -121,8 +121,7 @@ Result<size_t> BlockedPlan::variant(const Variant& v) {
   size_t layout = 0;
   while (layout < layouts.size() && !dnnl_memory_desc_equal(&layouts[layout], &desc)) ++layout;
   if (layout == layouts.size()) layouts.push_back(desc);
-  variants.push_back(
-      {v.rows_in, v.rows_out, v.before, v.after, v.channels, v.first, std::move(primitive), layout});
+  variants.push_back({v.rows_in, v.rows_out, v.before, v.after, v.channels, std::move(primitive), layout});
   return variants.size() - 1;
 }
 
@@ -193,7 +192,7 @@ Status BlockedPlan::add_tasks() {
         const int64_t unit = s.out_channels % 32 == 0 ? 32 : 16;
         const int64_t channel = edge(c, split.channels, s.out_channels, unit);
         const int64_t channels = edge(c + 1, split.channels, s.out_channels, unit) - channel;
-        Variant v{s.in[0], last - first, s.padding[0], s.padding_end[0], channels, true, {}, 0};
+        Variant v{s.in[0], last - first, s.padding[0], s.padding_end[0], channels, {}, 0};
         int64_t top = 0;
         if (split.rows > 1) {  // the rows that the block reads
           top = first * s.stride[0] - s.padding[0];
@@ -206,11 +205,9 @@ Status BlockedPlan::add_tasks() {
           if (v.rows_in < 1) return unsupported("a block of rows lies in the padding");
         }
         Task task{};
-        for (int64_t slice = 0; slice < split.slices; ++slice) {
-          v.first = slice == 0;
-          SF_ASSIGN(const size_t chosen, variant(v));
+        SF_ASSIGN(const size_t chosen, variant(v));
+        for (int64_t slice = 0; slice < split.slices; ++slice)
           task.parts.push_back({chosen, pack(channel, slice * slice_channels(), variants[chosen])});
-        }
         task.image = image;
         task.first_in = top * in_row;
         task.points_in = v.rows_in * in_row;
@@ -225,15 +222,20 @@ Status BlockedPlan::add_tasks() {
   return ok_status();
 }
 
-// Whether tasks may each transpose what they read: little of it is read by several.
-bool BlockedPlan::reads_rows_once() const {
-  int64_t points = 0;
-  for (const Task& task : tasks) points += task.points_in;
-  return points * 4 <= shape.batch * shape.in_points() * 5;
+// Whether tasks may each transpose what they read: little of it is read by several, or they copy it in any
+// case and do much with it.
+bool BlockedPlan::transposes_in_tasks() const {
+  int64_t points = 0, channels = shape.out_channels;
+  for (const Task& task : tasks) {
+    points += task.points_in;
+    channels = std::min(channels, task.channels);
+  }
+  return points * 4 <= shape.batch * shape.in_points() * 5 ||
+         (split.slices > 1 && numel(shape.kernel) * channels >= kTransposedUses);
 }
 
 void BlockedPlan::add_lanes() {
-  if (row_major_in && !reads_rows_once())
+  if (row_major_in && (picking || !transposes_in_tasks()))
     src_offset =
         reserve(static_cast<size_t>(shape.batch * shape.in_points() * shape.in_channels) * sizeof(float));
   size_t input_bytes = 0, tile_bytes = 0, residual_bytes = 0, primitive_bytes = 0;
@@ -260,7 +262,7 @@ void BlockedPlan::add_lanes() {
                               Memory(p.desc(dnnl_query_weights_md)),
                               {},
                               Memory(p.desc(dnnl_query_scratchpad_md))});
-      if (bias && v.first) lane.handles.back().bias = Memory(p.desc(dnnl_query_weights_md, 1));
+      if (primitives_add_bias()) lane.handles.back().bias = Memory(p.desc(dnnl_query_weights_md, 1));
     }
   }
 }
@@ -276,6 +278,31 @@ std::string BlockedPlan::key(const ConvCall& call) {
   return key;
 }
 
+// All points of a pointwise convolution are alike: one axis of rows, of all images where they lie so.
+Status BlockedPlan::make_pointwise(const ConvCall& call) {
+  ConvShape& s = shape;
+  if (!s.is_pointwise()) {
+    if (!row_major_in || !s.reads_single_points()) return ok_status();
+    Shape extents{s.batch}, from{s.in_channels * s.in_points()}, to{s.in_channels * s.out_points()};
+    const Shape in_strides = contiguous_strides(s.in), out_strides = contiguous_strides(s.out);
+    for (size_t i = 0; i < s.in.size(); ++i) {
+      extents.push_back(s.out[i]);
+      from.push_back(in_strides[i] * s.stride[i]);
+      to.push_back(out_strides[i] * s.in_channels);
+    }
+    extents.push_back(s.in_channels);
+    from.push_back(s.in_points());
+    to.push_back(1);
+    SF_ASSIGN(picking, StridedCopy::make(sizeof(float), extents, from, to));
+  }
+  const bool images = !call.row_major_in && !call.row_major_out && !call.row_major_residual;
+  s.in = s.out = {(images ? s.batch : 1) * s.out_points()};
+  if (images) s.batch = 1;
+  s.kernel = s.stride = s.dilation = {1};
+  s.padding = s.padding_end = {0};
+  return ok_status();
+}
+
 Result<std::shared_ptr<BlockedPlan>> BlockedPlan::make(const ConvCall& call) {
   auto out = std::make_shared<BlockedPlan>();
   ConvShape& s = out->shape = call.shape;
@@ -285,13 +312,7 @@ Result<std::shared_ptr<BlockedPlan>> BlockedPlan::make(const ConvCall& call) {
   out->bias = call.bias;
   out->residual = call.residual;
   out->norm = call.norm;
-  if (s.is_pointwise()) {  // all points are alike: one axis of rows, of all images where they lie so
-    const bool images = !call.row_major_in && !call.row_major_out && !call.row_major_residual;
-    s.in = s.out = {(images ? s.batch : 1) * s.in_points()};
-    if (images) s.batch = 1;
-    s.kernel = s.stride = s.dilation = {1};
-    s.padding = s.padding_end = {0};
-  }
+  SF_TRY(out->make_pointwise(call));
   Split& split = out->split = choose_split(s);
   SF_TRY(out->add_tasks());
   // oneDNN chooses the layout of weights by the size of a block, and blocks of unequal size may need a copy
