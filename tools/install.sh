@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 # Debian's package file of oneDNN asks for OpenCL, though nothing here uses it.
 libraries=(zlib1g-dev libsimdjson-dev libdnnl-dev ocl-icd-opencl-dev libhwy-dev libflatbuffers-dev libxxhash-dev libjpeg-dev libpng-dev)
 build=(cmake ninja-build g++ ccache flatbuffers-compiler libcli11-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev "${libraries[@]}")
-test=(clang libclang-rt-14-dev libomp-dev clang-format clang-tidy python3 python3-venv libopenmpi-dev openmpi-bin)
+test=(clang libclang-rt-14-dev libomp-dev clang-format clang-tidy python3 python3-venv openmpi-bin)
 aarch64=(g++-aarch64-linux-gnu qemu-user)
 
 as_root() {

@@ -14,8 +14,8 @@ namespace sixfold {
 
 class Ranks {
  public:
-  // Of this process. An error under mpirun when this program was built without OpenMPI: every process would
-  // do all the work and write the same files.
+  // Of this process. An error under mpirun where OpenMPI's library is not found: every process would do all
+  // the work and write the same files.
   static Result<Ranks> get();
 
   size_t rank() const { return rank_; }
