@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
-from conftest import ROOT, WORK, call, fails
+from conftest import ROOT, SIXFOLD, TEST_SET, WORK, call, fails
 
 VERSIONS = {"2.3.0": "2.47.0", "2.4.0": "2.48.40", "2.5.0": "2.49.40", "2.6.0": "2.50.40", "2.7.0": "2.51.0"}
 
@@ -122,3 +123,59 @@ def test_a_library_that_crashes_is_told_in_a_sentence(tmp_path):
     said = fails("compile", ROOT / "demo/digits.pt2", "-o", out, "--backend", "htp", "--engine", "qnn", "--qnn-lib-dir", tmp_path, "--precision", "fp16")
     assert said.startswith("sixfold: Qualcomm's library crashed (signal ") and said.endswith(f"while loading {library}")
     assert not out.exists()
+
+
+EMULATOR = SIXFOLD.parent / "qnn/lib/x86_64-linux-clang"
+
+
+@pytest.fixture(scope="module")
+def crashing(tmp_path_factory):
+    """The emulator's libraries, with one that crashes or fails at what the environment says."""
+    folder = tmp_path_factory.mktemp("crashing")
+    done = subprocess.run(["cmake", "--build", SIXFOLD.parent, "--target", "qnn_libraries"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+    (folder / "libQnnSystem.so").symlink_to(EMULATOR / "libQnnSystem.so")
+    subprocess.run(["c++", "-std=c++20", "-shared", "-fPIC", f"-I{ROOT}", "-o", folder / "libQnnHtp.so",
+                    ROOT / "test/crashing_library.cpp", "-ldl"], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("how", [{}, {"SIXFOLD_TEST_FAILS": "1"}], ids=["crashes", "fails"])
+@pytest.mark.parametrize("precision", ["fp16", "8a8w"])
+def test_what_cannot_be_prepared_is_left_to_the_cpu_with_the_reason(crashing, tmp_path, image, how, precision):
+    calibration = ["--calib", TEST_SET] if precision != "fp16" else []
+    environment = os.environ | {"SIXFOLD_TEST_LIBRARY": str(EMULATOR / "libQnnHtp.so")}
+    options = [ROOT / "demo/digits.pt2", "--engine", "qnn", "--qnn-lib-dir", crashing, "--precision", precision, *calibration]
+
+    def compiled(name, **variables):
+        done = call("compile", *options, "-o", tmp_path / name, "--json", env=environment | how | variables)
+        assert done.returncode == 0, done.stderr
+        assert ("trying again" in done.stderr) == (bool(variables) and not how)
+        return json.loads(done.stdout)
+
+    def result(name):
+        run = call("run", tmp_path / name, "--engine", "emulator", "--input", image, "--output-dir", tmp_path)
+        assert run.returncode == 0, run.stderr
+        return np.load(tmp_path / "output_0.npy")
+
+    whole = compiled("whole.pte")
+    assert whole["delegates"] == 1 and not whole["cpu_nodes"]
+    expected = result("whole.pte")
+
+    # Alone: the pools stay on the CPU.
+    without = compiled("without.pte", SIXFOLD_TEST_TYPE="PoolMax2d")
+    assert without["delegates"] > 1 and without["cpu_nodes"]
+    for node in without["cpu_nodes"]:
+        assert "max_pool" in node["op"]
+        assert "[htp.prepare.1]: " in node["reason"] and ("SIGSEGV" in node["reason"] or "6020" in node["reason"])
+    assert np.abs(result("without.pte") - expected).max() < 0.05 * np.abs(expected).max()
+
+    # With others: everything is on the NPU, in more delegates.
+    apart = compiled("apart.pte", SIXFOLD_TEST_TYPE="PoolMax2d", SIXFOLD_TEST_WITH="Conv2d")
+    assert apart["delegates"] > 1 and not apart["cpu_nodes"]
+    assert any("[htp.prepare.2]" in note for note in apart["methods"][0]["notes"])
+    assert np.abs(result("apart.pte") - expected).max() < 0.05 * np.abs(expected).max()
+
+    refused = call("compile", *options, "-o", tmp_path / "none.pte", "--fail-on-fallback",
+                   env=environment | how | {"SIXFOLD_TEST_TYPE": "PoolMax2d"})
+    assert refused.returncode == 1 and "would run on the CPU" in refused.stderr and not (tmp_path / "none.pte").exists()

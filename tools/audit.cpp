@@ -145,7 +145,7 @@ Result<Audited> audit_model(const AuditOptions& options, HtpTargetDevice& device
   choice.apply_fixes = false;
   choice.assume_ranges = true;
   SF_ASSIGN(PlannedMethod planned, plan_for_htp(method, choice, device));
-  SF_TRY(try_preparing(planned, choice, device));
+  SF_TRY(try_preparing(planned, choice, device, method.notes));
   a.canonical = std::move(planned.canonical);
   a.plan = std::move(planned.plan);
   a.options = std::move(planned.options);
@@ -180,7 +180,7 @@ Result<Audited> audit_model(const AuditOptions& options, HtpTargetDevice& device
   SF_TRY(apply_offered(after.canonical, a.nodes, a.options.target, &after.notes));
   SF_ASSIGN(after.plan, plan_graph(after.canonical, asked, a.options));
   PlannedMethod fixed{std::move(after.canonical), std::move(after.plan), a.options};
-  SF_TRY(try_preparing(fixed, choice, device));
+  SF_TRY(try_preparing(fixed, choice, device, after.notes));
   after.canonical = std::move(fixed.canonical);
   after.plan = std::move(fixed.plan);
   after.nodes = audit_nodes(after.canonical, after.plan, asked, after.options);

@@ -129,8 +129,7 @@ Result<std::vector<std::byte>> ContextCache::binary(const qnn::Backend& backend,
     }
     ++misses_;
   }
-  SF_ASSIGN(const qnn::Context context, qnn::Context::build(backend, graphs, options));
-  SF_ASSIGN(std::vector<std::byte> binary, context.binary());
+  SF_ASSIGN(std::vector<std::byte> binary, qnn::prepare_binary(backend, graphs, options));
   if (!path.empty()) {
     const std::string hash = sha256_hex(binary) + "\n";
     const std::span<const std::byte> parts[] = {bytes_of(kMagic), bytes_of(hash), binary};

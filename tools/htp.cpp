@@ -50,33 +50,10 @@ void explain(HtpMethod& method, const PlannedMethod& planned, Device& device) {
   }
 }
 
-Result<std::vector<std::byte>> build(const Graph& island, const Forms& forms, const std::string& name,
-                                     const qnn::Backend& backend, const qnn::ContextOptions& options) {
-  SF_ASSIGN(const qnn::GraphSpec spec, lower_island(island, forms, name));
-  SF_ASSIGN(const qnn::Context context, qnn::Context::build(backend, {&spec, 1}, options));
-  return context.binary();
-}
-
-// Which nodes of an island keep it from being prepared: by halves, since the library's words name none.
-void find_culprits(const Graph& graph, std::span<const NodeId> nodes, const qnn::Backend& backend,
-                   const qnn::ContextOptions& options, std::map<NodeId, std::string>& denied) {
-  const Extract part = extract(graph, {nodes.begin(), nodes.end()});
-  const auto built = build(part.graph, choose_forms(part.graph), "part", backend, options);
-  if (built.ok()) return;
-  if (nodes.size() == 1) {
-    std::string why = built.error().message();
-    why = why.substr(0, why.find(" (while "));
-    denied[nodes[0]] = cat("the device accepts it and cannot prepare it [htp.prepare.1]: ", why);
-    return;
-  }
-  find_culprits(graph, nodes.first(nodes.size() / 2), backend, options, denied);
-  find_culprits(graph, nodes.subspan(nodes.size() / 2), backend, options, denied);
-}
-
 }  // namespace
 
 Status EngineDevice::prepare(const qnn::GraphSpec& graph) {
-  SF_TRY(qnn::Context::build(backend_, {&graph, 1}));
+  SF_TRY(qnn::prepare_binary(backend_, {&graph, 1}, options_));
   return {};
 }
 
@@ -162,6 +139,7 @@ struct Compiling {
   HtpTargetDevice& device;
   pte::QnnOptions options;
   qnn::ContextOptions context;
+  bool apart = false;  // no context for several methods
 };
 
 Result<DelegateSource> make_delegate(Compiling& c, std::span<const qnn::GraphSpec> specs,
@@ -191,8 +169,8 @@ Status compile_islands(Compiling& c, ContextCache& cache) {
   }
   // Island i of every method goes into one context, which keeps equal weights once; ExecuTorch wants the same
   // number of them in each method for that, so otherwise each method has contexts of its own.
-  const bool together =
-      std::all_of(c.methods.begin(), c.methods.end(), [&](const HtpMethod& m) { return m.islands == most; });
+  const bool together = !c.apart && std::all_of(c.methods.begin(), c.methods.end(),
+                                                [&](const HtpMethod& m) { return m.islands == most; });
   for (size_t i = 0; i < most; ++i) {
     std::vector<qnn::GraphSpec> specs;
     for (size_t m = 0; m < c.methods.size(); ++m) {
@@ -220,38 +198,48 @@ Status compile_islands(Compiling& c, ContextCache& cache) {
   return {};
 }
 
-// After a failure: whether nodes were found to keep on the CPU, so that it is worth another try.
-Result<bool> deny_culprits(Compiling& c) {
-  bool any = false;
-  for (PlannedMethod& p : c.planned) {
-    std::map<NodeId, std::string> denied;
-    for (const auto& island : p.plan.parts.islands)
-      find_culprits(p.plan.graph, island, *c.device.backend, c.context, denied);
-    if (denied.empty()) continue;
-    any = true;
-    p.plan.asked.denied.merge(denied);
-    EngineDevice asked(*c.device.backend);
-    SF_ASSIGN(p.plan.parts, partition(p.plan.graph, asked, p.plan.asked));
+// What was cut is no fallback, and no secret.
+void note_cuts(const Plan& plan, std::vector<std::string>& notes) {
+  for (const auto& [id, why] : plan.asked.cuts) {
+    const Origin& origin = plan.graph.origin(plan.graph.node(id));
+    notes.push_back(
+        cat("a delegate begins with ", origin.name, " (", origin.target,
+            "), which the device cannot prepare together with what is before it [htp.prepare.2]: ", why));
   }
-  return any;
+}
+
+// Islands of several methods share a context, if the device prepares them together.
+Status compile_or_cut(Compiling& c, ContextCache& cache) {
+  Status first = compile_islands(c, cache);
+  if (first.ok() || (first.error().code() != Code::Device && first.error().code() != Code::Unsupported))
+    return first;
+  EngineDevice device(*c.device.backend, c.context);
+  for (size_t m = 0; m < c.methods.size(); ++m) {
+    Plan& plan = c.planned[m].plan;
+    SF_TRY(prepare_islands(plan.graph, device, plan.asked, plan.parts));
+    note_cuts(plan, c.methods[m].notes);
+  }
+  Status again = compile_islands(c, cache);
+  if (again.ok() || c.methods.size() == 1) return again;
+  c.apart = true;
+  for (HtpMethod& method : c.methods)
+    method.notes.push_back(
+        cat("every method has a context of its own, since the device cannot prepare them "
+            "together [htp.prepare.3]: ",
+            again.error().message()));
+  return compile_islands(c, cache);
 }
 
 }  // namespace
 
-Status try_preparing(PlannedMethod& planned, const HtpChoice& choice, HtpTargetDevice& device) {
-  const qnn::ContextOptions options{
-      .graph = {.fp16 = choice.precision.starts_with("fp16"),
-                .vtcm_mb = choice.vtcm_mb ? static_cast<uint32_t>(choice.vtcm_mb) : device.vtcm_mb}};
-  EngineDevice asked(*device.backend);
-  constexpr int kTries = 4;
-  for (int i = 0; i < kTries; ++i) {
-    std::map<NodeId, std::string> denied;
-    for (const auto& island : planned.plan.parts.islands)
-      find_culprits(planned.plan.graph, island, *device.backend, options, denied);
-    if (denied.empty()) return {};
-    planned.plan.asked.denied.merge(denied);
-    SF_ASSIGN(planned.plan.parts, partition(planned.plan.graph, asked, planned.plan.asked));
-  }
+Status try_preparing(PlannedMethod& planned, const HtpChoice& choice, HtpTargetDevice& device,
+                     std::vector<std::string>& notes) {
+  EngineDevice asked(
+      *device.backend,
+      {.graph = {.fp16 = choice.precision.starts_with("fp16"),
+                 .vtcm_mb = choice.vtcm_mb ? static_cast<uint32_t>(choice.vtcm_mb) : device.vtcm_mb}});
+  SF_TRY(prepare_islands(planned.plan.graph, asked, planned.plan.asked, planned.plan.parts));
+  note_cuts(planned.plan, notes);
   return {};
 }
 
@@ -292,14 +280,7 @@ Status compile_for_htp(std::vector<HtpMethod>& methods, const HtpChoice& choice,
                                     .dlbc = choice.dlbc},
                           .weight_sharing = share}};
   ContextCache cache(choice.cache);
-  Status status = compile_islands(c, cache);
-  constexpr int kTries = 4;
-  for (int i = 0; i < kTries && !status.ok() && status.error().code() == Code::Device; ++i) {
-    SF_ASSIGN(const bool again, deny_culprits(c));
-    if (!again) break;
-    status = compile_islands(c, cache);
-  }
-  SF_TRY(std::move(status));
+  SF_TRY(compile_or_cut(c, cache));
   EngineDevice asked(*device.backend);
   for (size_t m = 0; m < methods.size(); ++m) explain(methods[m], planned[m], asked);
   report->qnn_cpu_s = qnn::library_usage().cpu_s;

@@ -7,7 +7,7 @@
 
 #include "sixfold/package/package.h"
 #include "sixfold/partition/partition.h"
-#include "sixfold/qnn/backend.h"
+#include "sixfold/qnn/context.h"
 #include "sixfold/quantize/scheme.h"
 #include "tools/command.h"
 #include "tools/plan.h"
@@ -29,7 +29,8 @@ Result<HtpTargetDevice> open_device(const HtpChoice& choice);
 // Answers for a plan.
 class EngineDevice final : public Device {
  public:
-  explicit EngineDevice(qnn::Backend& backend) : backend_(backend) {}
+  explicit EngineDevice(qnn::Backend& backend, const qnn::ContextOptions& options = {})
+      : backend_(backend), options_(options) {}
   Status validate(const qnn::GraphSpec& graph, const qnn::OpSpec& op) override {
     return backend_.validate(graph, op);
   }
@@ -37,6 +38,7 @@ class EngineDevice final : public Device {
 
  private:
   qnn::Backend& backend_;
+  qnn::ContextOptions options_;
 };
 
 // A method on its way: the graph goes in canonical and comes out for the host, with nodes for its delegates.
@@ -79,10 +81,13 @@ struct PlannedMethod {
 };
 Result<PlannedMethod> plan_for_htp(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device);
 
-// Has the device prepare every island; nodes that it accepted and cannot prepare go to the CPU.
-Status try_preparing(PlannedMethod& planned, const HtpChoice& choice, HtpTargetDevice& device);
+// Has the device prepare every island; nodes that it accepted and cannot prepare go to the CPU, and notes say
+// where an island is cut for it.
+Status try_preparing(PlannedMethod& planned, const HtpChoice& choice, HtpTargetDevice& device,
+                     std::vector<std::string>& notes);
 
-// Compiles the islands. Nodes that the device accepts and cannot prepare go to the CPU, with its reason.
+// Compiles the islands. What the device accepts and cannot prepare goes to the CPU or is cut, with its
+// reason.
 Status compile_for_htp(std::vector<HtpMethod>& methods, const HtpChoice& choice, HtpReport* report);
 
 }  // namespace sixfold::tools

@@ -7,6 +7,7 @@
 namespace sixfold::tools {
 
 // The exit status of the command, or 1 after a message when a signal ended it. No thread may be running yet.
+// After a crash at preparing a graph it runs once more, and prepares graphs in children of its own.
 int supervise(const std::function<int()>& command);
 
 }  // namespace sixfold::tools

@@ -71,7 +71,14 @@ Result<Partition> partition(const Graph& graph, Device& device, const PartitionO
     else
       return status.take_error().during(cat("asking the device about ", describe(graph, node)));
   }
-  out.islands = gather_islands(graph, on_device);
+  // A part of an island in topological order reaches none before it: cuts make no cycle.
+  for (std::vector<NodeId>& island : gather_islands(graph, on_device)) {
+    out.islands.emplace_back();
+    for (const NodeId id : island) {
+      if (options.cuts.contains(id) && !out.islands.back().empty()) out.islands.emplace_back();
+      out.islands.back().push_back(id);
+    }
+  }
   return out;
 }
 

@@ -37,6 +37,7 @@ struct PartitionOptions {
       skip_ops;                           // by ATen overload ("aten.add.Tensor") or canonical op ("add")
   std::map<NodeId, std::string> refused;  // by a rewrite: said where the device refuses too
   std::map<NodeId, std::string> denied;   // the device accepted them and could not prepare them: not asked
+  std::map<NodeId, std::string> cuts;     // nor these together with what is before them: an island begins here
 };
 
 // A node that stays on the CPU.
@@ -51,6 +52,11 @@ struct Partition {
 };
 
 Result<Partition> partition(const Graph& graph, Device& device, const PartitionOptions& options = {});
+
+// Has the device prepare every island. Nodes that it fails on alone are denied, and where it fails on nodes
+// together the island is cut; parts are then made anew, until the device has prepared all of them. Nothing is
+// prepared twice but what failed, and after many tries the rest of an island is denied.
+Status prepare_islands(const Graph& graph, Device& device, PartitionOptions& options, Partition& parts);
 
 // Nodes on the device as islands, as large as they can be without a cycle through the rest.
 std::vector<std::vector<NodeId>> gather_islands(const Graph& graph, const std::set<NodeId>& on_device);

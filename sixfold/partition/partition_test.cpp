@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "sixfold/lower/lowering.h"
 
 namespace sixfold {
@@ -61,6 +64,92 @@ TEST(Partition, a_refused_node_cuts_without_a_cycle_and_says_why) {
   EXPECT_EQ(pieces->host.node_count(), 3u);  // delegate, tanh, delegate
   EXPECT_EQ(pieces->islands[0].outputs.size(), 2u);
   EXPECT_TRUE(verify(pieces->islands[1].graph).ok());
+}
+
+// Accepts every op, and prepares no graph of which fails says so.
+class Unready final : public Device {
+ public:
+  explicit Unready(std::function<bool(const std::set<std::string>&)> fails) : fails_(std::move(fails)) {}
+  Status validate(const qnn::GraphSpec&, const qnn::OpSpec&) override { return {}; }
+  Status prepare(const qnn::GraphSpec& graph) override {
+    ++prepared;
+    std::set<std::string> types;
+    for (const qnn::OpSpec& op : graph.ops) types.insert(op.type);
+    if (!fails_(types)) return {};
+    return fail(Code::Device, "graphFinalize failed: no room (while preparing graph part)");
+  }
+  int prepared = 0;
+
+ private:
+  std::function<bool(const std::set<std::string>&)> fails_;
+};
+
+// A chain of names a to h, whose tanh is c and whose exp is f.
+constexpr const char* kChain = R"(
+input %x: f32[4]
+%a = relu(%x) : f32[4]  # a
+%b = abs(%a) : f32[4]  # b
+%c = tanh(%b) : f32[4]  # c
+%d = relu(%c) : f32[4]  # d
+%e = abs(%d) : f32[4]  # e
+%f = exp(%e) : f32[4]  # f
+%g = tanh(%f) : f32[4]  # g
+%h = abs(%g) : f32[4]  # h
+output %h
+)";
+
+bool has(const std::set<std::string>& types, std::string_view part) {
+  return std::any_of(types.begin(), types.end(),
+                     [&](const std::string& t) { return t.find(part) != std::string::npos; });
+}
+
+TEST(Prepare, what_is_prepared_at_once_is_prepared_once) {
+  Unready device([](const auto&) { return false; });
+  const Graph g = graph_of(kChain);
+  PartitionOptions options;
+  auto parts = partition(g, device, options);
+  ASSERT_TRUE(prepare_islands(g, device, options, *parts).ok());
+  EXPECT_EQ(device.prepared, 1);
+  EXPECT_EQ(parts->islands.size(), 1u);
+}
+
+TEST(Prepare, nodes_that_cannot_be_prepared_alone_go_to_the_cpu_with_the_reason) {
+  Unready device([](const auto& types) { return has(types, "Tanh"); });
+  const Graph g = graph_of(kChain);
+  PartitionOptions options;
+  auto parts = partition(g, device, options);
+  ASSERT_TRUE(prepare_islands(g, device, options, *parts).ok());
+  EXPECT_EQ(parts->islands.size(), 3u);
+  ASSERT_EQ(parts->fallbacks.size(), 2u);
+  EXPECT_EQ(parts->fallbacks[0].reason,
+            "the device accepts it and cannot prepare it [htp.prepare.1]: graphFinalize failed: no room");
+  EXPECT_LE(device.prepared, 10);
+}
+
+TEST(Prepare, nodes_that_cannot_be_prepared_together_are_cut_apart) {
+  Unready device([](const auto& types) { return has(types, "Tanh") && has(types, "Exp"); });
+  const Graph g = graph_of(kChain);
+  PartitionOptions options;
+  auto parts = partition(g, device, options);
+  ASSERT_TRUE(prepare_islands(g, device, options, *parts).ok());
+  EXPECT_TRUE(parts->fallbacks.empty());
+  ASSERT_EQ(parts->islands.size(), 3u);
+  EXPECT_EQ(parts->islands[0].size(), 5u);  // a to e
+  EXPECT_EQ(parts->islands[1].size(), 1u);  // f
+  EXPECT_EQ(options.cuts.size(), 2u);
+  const auto pieces = cut(g, *parts);
+  ASSERT_TRUE(pieces.ok()) << pieces.error().message();
+  EXPECT_EQ(pieces->host.node_count(), 3u);
+}
+
+TEST(Prepare, a_device_that_prepares_nothing_leaves_all_on_the_cpu) {
+  Unready device([](const auto&) { return true; });
+  const Graph g = graph_of(kChain);
+  PartitionOptions options;
+  auto parts = partition(g, device, options);
+  ASSERT_TRUE(prepare_islands(g, device, options, *parts).ok());
+  EXPECT_TRUE(parts->islands.empty());
+  EXPECT_EQ(parts->fallbacks.size(), 8u);
 }
 
 TEST(Partition, what_the_model_rounds_is_rounded_on_the_cpu_too) {

@@ -2,6 +2,7 @@
 
 #include "sixfold/qnn/error.h"
 #include "sixfold/qnn/graph_builder.h"
+#include "sixfold/qnn/guard.h"
 #include "sixfold/qnn/log.h"
 #include "sixfold/qnn/stage.h"
 
@@ -24,7 +25,7 @@ abi::Tensor execute_tensor(const TensorInfo& info) {
 }
 
 template <typename Bytes>
-Status bind(std::vector<abi::Tensor>& tensors, const std::vector<TensorInfo>& infos,
+Status bind_buffers(std::vector<abi::Tensor>& tensors, const std::vector<TensorInfo>& infos,
             std::span<const Bytes> given, const char* what) {
   if (given.size() != tensors.size())
     return invalid_argument("the graph has ", tensors.size(), " ", what, "s, got ", given.size());
@@ -75,8 +76,8 @@ Status ContextGraph::resize_output(size_t i, std::span<const int64_t> sizes) {
 
 Status ContextGraph::execute(std::span<const std::span<const std::byte>> inputs,
                              std::span<const std::span<std::byte>> outputs, const Profile* profile) {
-  SF_TRY(bind(inputs_, now_in_, inputs, "input"));
-  SF_TRY(bind(outputs_, now_out_, outputs, "output"));
+  SF_TRY(bind_buffers(inputs_, now_in_, inputs, "input"));
+  SF_TRY(bind_buffers(outputs_, now_out_, outputs, "output"));
   const Stage stage({"running graph ", name()});
   const LogCapture log;
   const LibraryTimer timer;
@@ -149,6 +150,7 @@ Result<Context> Context::load(const Backend& backend, std::span<const std::byte>
 
 Result<std::vector<std::byte>> Context::binary() const {
   const abi::Functions& f = backend_->functions();
+  const Stage stage({kPreparing, graphs_.empty() ? "" : graphs_.front().name(), ", writing its context"});
   const QuietOutput quiet;
   const LogCapture log;
   const LibraryTimer timer;
@@ -161,6 +163,21 @@ Result<std::vector<std::byte>> Context::binary() const {
   if (written > size) return fail(Code::Device, "contextGetBinary wrote ", written, " bytes into ", size);
   out.resize(written);
   return out;
+}
+
+Result<std::vector<std::byte>> prepare_binary(const Backend& backend, std::span<const GraphSpec> graphs,
+                                              const ContextOptions& options) {
+  const auto prepare = [&](const Backend& by) -> Result<std::vector<std::byte>> {
+    SF_ASSIGN(const Context context, Context::build(by, graphs, options));
+    return context.binary();
+  };
+  if (!crashed_before()) return prepare(backend);
+  // A backend of its own: threads of this one are not in the child.
+  constexpr double kLimitSeconds = 3600;
+  return run_guarded("preparing a graph", kLimitSeconds, [&]() -> Result<Bytes> {
+    SF_ASSIGN(const Backend own, Backend::open(backend.library(), backend.soc()));
+    return prepare(own);
+  });
 }
 
 ContextGraph* Context::graph(std::string_view name) {

@@ -33,6 +33,11 @@ struct ContextOptions {
   bool bytes_stay = false;
 };
 
+// The binary of graphs as Context::build prepares them. Where the library has crashed before (qnn/stage.h) a
+// child prepares them, so that the next crash is an error of code Device.
+Result<std::vector<std::byte>> prepare_binary(const Backend& backend, std::span<const GraphSpec> graphs,
+                                              const ContextOptions& options = {});
+
 // A graph that can run. Belongs to a Context, and lives as long.
 class ContextGraph {
  public:

@@ -1,6 +1,7 @@
 // For tests: a provider of the QNN API that computes nothing, counts what lives, and fails when told to.
 #pragma once
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <set>
@@ -22,6 +23,7 @@ struct State {
   std::vector<std::string> wrong;   // what the library would have taken without a word
   uint32_t soc = 0;                 // of the last device
   std::vector<std::byte> constant;  // of the last static tensor
+  std::string deadly;               // a type: finalizing a graph with such a node crashes
 };
 inline State& state() {
   static State s;
@@ -137,7 +139,11 @@ inline const abi::Provider& provider() {
       state().nodes.emplace_back(op.type);
       return call("graphAddNode");
     };
-    f.graph_finalize = [](abi::Handle, abi::Handle, abi::Handle) { return call("graphFinalize"); };
+    f.graph_finalize = [](abi::Handle, abi::Handle, abi::Handle) {
+      for (const std::string& type : state().nodes)
+        if (type == state().deadly) std::raise(SIGSEGV);
+      return call("graphFinalize");
+    };
     f.graph_execute = [](abi::Handle, const abi::Tensor* in, uint32_t n, abi::Tensor* out, uint32_t m,
                          abi::Handle, abi::Handle) {
       for (uint32_t i = 0; i < n && i < m; ++i)

@@ -3,6 +3,8 @@
 
 #include "sixfold/qnn/context.h"
 #include "sixfold/qnn/fake.h"
+#include "sixfold/qnn/guard.h"
+#include "sixfold/qnn/stage.h"
 
 namespace sixfold::qnn {
 namespace {
@@ -85,6 +87,25 @@ TEST(QnnFaults, each_call_failing_in_turn_is_an_error_that_leaks_nothing) {
     }
   }
   EXPECT_EQ(seen.size(), 26u);  // functions
+}
+
+TEST(QnnFaults, after_a_crash_the_next_one_is_an_error) {
+  fake::reset();
+  const auto backend = Backend::open(fake::library(), 57);
+  const GraphSpec graph = small_graph("forward");
+  const auto before = prepare_binary(*backend, {&graph, 1});
+  ASSERT_TRUE(before.ok()) << before.error().message();
+  EXPECT_FALSE(crashed_before());
+  const auto child = run_guarded("testing", 30, [&]() -> Result<Bytes> {
+    note_crash();
+    SF_ASSIGN(const Bytes same, prepare_binary(*backend, {&graph, 1}));
+    if (same != *before) return fail(Code::Internal, "other bytes");
+    fake::state().deadly = graph.ops[0].type;
+    return prepare_binary(*backend, {&graph, 1});
+  });
+  ASSERT_FALSE(child.ok());
+  EXPECT_EQ(child.error().message(), "the QNN library crashed with SIGSEGV while preparing a graph");
+  EXPECT_EQ(child.error().code(), Code::Device);
 }
 
 TEST(QnnFaults, a_constant_is_handed_over_as_it_is) {

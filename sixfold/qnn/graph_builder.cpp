@@ -93,7 +93,7 @@ Result<abi::Tensor> GraphBuilder::operand(TensorRef ref) {
 }
 
 Status GraphBuilder::add_node(const OpSpec& spec) {
-  const Stage stage({"adding ", spec.type, " ", spec.name});
+  const Stage stage({kPreparing, spec_.name, ", adding ", spec.type, " ", spec.name});
   AbiOp op(spec);
   for (size_t i = 0; i < operand_count(spec); ++i) {
     SF_ASSIGN(const abi::Tensor t, operand(spec.in[i]));
@@ -119,7 +119,7 @@ Status GraphBuilder::add_node(const OpSpec& spec) {
 }
 
 Status GraphBuilder::finalize(const Profile* profile) {
-  const Stage stage({"preparing graph ", spec_.name});
+  const Stage stage({kPreparing, spec_.name});
   const QuietOutput quiet;
   const LogCapture log;
   const LibraryTimer timer;

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <span>
 
+#include "sixfold/qnn/stage.h"
+
 namespace sixfold::qnn {
 namespace {
 
@@ -49,6 +51,7 @@ void write_all(int fd, std::span<const std::byte> bytes) {
 
 // One byte first: 0 and the bytes, or 1 + code and the message.
 [[noreturn]] void be_child(int fd, const std::function<Result<Bytes>()>& body) {
+  share_stage(nullptr);  // the parent tells what becomes of a child
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   ::signal(SIGPIPE, SIG_IGN);

@@ -7,10 +7,14 @@ namespace sixfold::qnn {
 namespace {
 
 char* shared = nullptr;
+bool crashed = false;
 
 }  // namespace
 
 void share_stage(char* page) { shared = page; }
+
+void note_crash() { crashed = true; }
+bool crashed_before() { return crashed; }
 
 Stage::Stage(std::initializer_list<std::string_view> words) {
   if (!shared) return;

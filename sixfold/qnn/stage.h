@@ -12,6 +12,13 @@ constexpr size_t kStageBytes = 256;
 // kStageBytes of shared memory, zeroed; none until this is called.
 void share_stage(char* page);
 
+// What graphs are prepared in begins with this.
+inline constexpr std::string_view kPreparing = "preparing graph ";
+
+// The library crashed when this command was tried before: graphs are prepared in children from now on.
+void note_crash();
+bool crashed_before();
+
 class Stage {
  public:
   explicit Stage(std::initializer_list<std::string_view> words);
