@@ -111,6 +111,12 @@ bool is_halved(const Windows& w) {
   }
   return true;
 }
+// Of floats, where rows or columns are left over, it halves past the end and may crash.  [htp.pool.8]
+bool has_rest(const Windows& w) {
+  for (size_t i = 0; i < 2; ++i)
+    if ((w.in[i] + w.before[i] + w.after[i]) % w.kernel[i] != 0) return true;
+  return false;
+}
 
 // The smallest number of a float, or of the grid.
 float lowest(const Lowering& l) {
@@ -162,7 +168,7 @@ void avg_pool(Lowering& l) {
   // The op's own padding gives other numbers when it is not the same on all sides.
   TensorRef x = l.in();
   const TensorRef y = l.out();
-  if (w.in.size() == 2 && l.quantized() && is_halved(w)) {
+  if (w.in.size() == 2 && is_halved(w) && (l.quantized() || has_rest(w))) {
     if (!is_padded(w)) return (void)pool(l, "PoolAvg2d", x, w.kernel, w.stride, y, 1);
     ++w.after[0];
   }
