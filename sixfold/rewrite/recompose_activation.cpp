@@ -12,12 +12,15 @@
 namespace sixfold {
 namespace {
 
-// Few first, which tell most formulas apart, then both tails and the joints of the piecewise ones.
+// Few first, which tell most formulas apart, then both tails and the joints of the piecewise ones, then what
+// lies behind bounds that a formula may have. Those of exponentials are wrong themselves beyond some
+// hundreds.
 constexpr double kPoints[] = {0.73, -1.31, 2.9,  -0.17, 0,     -3,    3,     -6,   6,    0.01,  -0.01,
                               1,    -1,    -2.2, -2.7,  -3.01, -2.99, 3.01,  2.99, 5.99, 6.01,  -5.2,
                               -9.3, 8.7,   1.7,  4.4,   -4.1,  11.5,  -12.5, 0.31, 1.1,  -0.55, 19,
-                              -18,  22,    -21,  -1.9,  -0.85, -0.25, 0.51,  2.3,  3.7};
-constexpr size_t kFirst = 4, kCount = std::size(kPoints);
+                              -18,  22,    -21,  -1.9,  -0.85, -0.25, 0.51,  2.3,  3.7,  50,    -50,
+                              80,   -80,   300,  -300,  3e3,   -3e3,  3e4,   -3e4, 1e9,  -1e9};
+constexpr size_t kFirst = 4, kCount = std::size(kPoints), kSmooth = kCount - 6;
 using Points = std::array<double, kCount>;
 
 // The value of a node from those of its operands; nothing for ops that are not pointwise.
@@ -267,6 +270,12 @@ const Function kFunctions[] = {
      }},
 };
 
+size_t points_of(Op op) {
+  const bool piecewise =
+      op == Op::relu || op == Op::hardsigmoid || op == Op::hardswish || op == Op::abs || op == Op::leaky_relu;
+  return piecewise ? kCount : kSmooth;
+}
+
 Match form(const Function& f, const Graph& graph, const Node& node) {
   if (std::find(f.last.begin(), f.last.end(), node.op) == f.last.end()) return no_match("ends in another op");
   if (!is_float(graph.dtype(node.output()))) return no_match("not float");
@@ -284,13 +293,13 @@ Match form(const Function& f, const Graph& graph, const Node& node) {
     if (!Formula(graph, x).compute_node(node, f.number ? 2 : kFirst, &got)) continue;
     // Above zero a function with a number has none to find.
     if (f.number ? !same(got[0], f.value(kPoints[0], 1), kPoints[0]) : !agrees(kFirst, 0)) continue;
-    if (!Formula(graph, x).compute_node(node, kCount, &got)) continue;
+    if (!Formula(graph, x).compute_node(node, points_of(f.op), &got)) continue;
     const double number = f.number ? f.number(got) : 0;
     // A slope of 1 or 0 is another function.
     if (f.number &&
         (!std::isfinite(number) || number <= 1e-6 || (f.op == Op::leaky_relu && is_close(number, 1))))
       continue;
-    if (!agrees(kCount, number)) continue;
+    if (!agrees(points_of(f.op), number)) continue;
     Patch patch(graph, node);
     patch.replace(node.output(), patch.add(f.op, {x}, f.attrs ? f.attrs(number) : Attrs{}));
     return patch;

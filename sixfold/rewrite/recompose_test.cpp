@@ -277,9 +277,12 @@ TEST(Recompose, activations_in_any_spelling) {
 }
 
 TEST(Recompose, functions_that_are_near_stay) {
-  // x sigmoid(1.5 x), and a gelu of another constant
+  // x sigmoid(1.5 x), a gelu of another constant, and bounds that are far away
   for (const char* body :
-       {"%a = mul(%x, %n2) : f32[3, 8]\n%b = sigmoid(%a) : f32[3, 8]\n%y = mul(%x, %b) : f32[3, 8]\n",
+       {"%y = clamp(%x, min=0, max=64) : f32[3, 8]\n", "%y = clamp(%x, min=0, max=5000) : f32[3, 8]\n",
+        "%a = clamp(%x, min=-100, max=100) : f32[3, 8]\n%b = sigmoid(%x) : f32[3, 8]\n%y = mul(%a, %b) : "
+        "f32[3, 8]\n",
+        "%a = mul(%x, %n2) : f32[3, 8]\n%b = sigmoid(%a) : f32[3, 8]\n%y = mul(%x, %b) : f32[3, 8]\n",
         "%a = mul(%x, %n0.7978845608) : f32[3, 8]\n%b = erf(%a) : f32[3, 8]\n%c = add(%b, %n1) : "
         "f32[3, 8]\n%d = mul(%c, %n0.5) : f32[3, 8]\n%y = mul(%x, %d) : f32[3, 8]\n"})
     EXPECT_EQ(ops_of(recomposed(of_x(body))), ops_of(graph_of(of_x(body)))) << body;
