@@ -10,6 +10,7 @@ import torch
 from conftest import MODEL, TEST_SET, call, fails
 from test_conformance import cases, run_on_npu  # noqa: F401  (a fixture)
 from test_htp import environment, every
+from test_library import Function, decibels_on_the_library
 from test_qnn import needs_libraries
 
 pytestmark = needs_libraries
@@ -99,66 +100,11 @@ def test_symbolic_sizes_are_asked_for(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def decibels_on_the_library(module, x, precision, tmp_path):
-    torch.export.save(torch.export.export(module, (x[0],)), tmp_path / "m.pt2")
-    np.savez(tmp_path / "x.npz", in0=x.numpy())
-    done = call("compile", tmp_path / "m.pt2", "-o", tmp_path / "m.pte", "--engine", "qnn", "--precision", precision, "--calib",
-                tmp_path / "x.npz", env=environment())
-    assert done.returncode == 0, done.stderr
-    done = call("run", tmp_path / "m.pte", "--engine", "qnn", "--npz", tmp_path / "x.npz", "--npz-out", tmp_path / "y.npz", env=environment())
-    assert done.returncode == 0, done.stderr
-    want = np.stack([module(row).numpy() for row in x])
-    got = np.load(tmp_path / "y.npz")["out0"]
-    return 20 * np.log10(np.linalg.norm(want) / np.linalg.norm(want - got))
-
-
-class Function(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
-@pytest.mark.parametrize("shape", [(1, 12, 4), (16, 2, 16)])
-def test_an_rms_norm_of_8_bits_has_all_of_its_rows(shape, tmp_path):
-    """Qualcomm's RmsNorm of 8 bits is wrong where rows lie along more than one axis (qwen3, swinv2): in a line they are right."""
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+def test_the_largest_of_scattered_values_has_a_grid_of_their_range(reduce, tmp_path):
+    """What stands for places that no value goes to is within the values, so that 16 bits are enough for them."""
     torch.manual_seed(0)
-    norm = Function(lambda x: torch.nn.functional.rms_norm(x, (16,), eps=1e-6))
-    assert decibels_on_the_library(norm, torch.randn(8, *shape, 16), "8a8w", tmp_path) > 30
-
-
-@pytest.mark.parametrize("axis", [0, 1, 2])
-def test_a_cumulative_sum_of_8_bits_is_right_along_every_axis(axis, tmp_path):
-    """Qualcomm's is along the last axis alone."""
-    torch.manual_seed(0)
-    assert decibels_on_the_library(Function(lambda x: torch.cumsum(x, axis)), torch.randn(4, 5, 20, 12) / 8, "8a8w", tmp_path) > 25
-
-
-@pytest.mark.parametrize("function", [torch.nn.functional.softplus, lambda x: torch.log(x.abs() + 1), torch.nn.functional.logsigmoid])
-def test_a_logarithm_of_16_bits_has_no_steps_that_are_too_fine(function, tmp_path):
-    """Qualcomm's is wrong everywhere when its result has steps of 2^-14 or less."""
-    torch.manual_seed(0)
-    assert decibels_on_the_library(Function(function), torch.randn(4, 1, 16, 8), "16a8w", tmp_path) > 60
-
-
-def test_a_softmax_of_8_bits_over_many_has_a_scale_that_is_not_cut_to_nothing(tmp_path):
-    """Qualcomm's gives the largest number for all when its result has steps below 2^-16."""
-    torch.manual_seed(0)
-    assert decibels_on_the_library(Function(lambda x: torch.softmax(x, -1)), torch.randn(4, 1, 4, 1024) / 4, "8a8w", tmp_path) > 30
-
-
-@pytest.mark.parametrize("size", [5, 16])
-def test_a_cubic_resize_of_16_bits_computes_with_floats(size, tmp_path):
-    """Qualcomm's of 16 bits gives anything at times."""
-    torch.manual_seed(0)
-    resize = Function(lambda x: torch.nn.functional.interpolate(x, scale_factor=2, mode="bicubic", align_corners=True))
-    assert decibels_on_the_library(resize, torch.randn(2, 1, 3, size, size), "16a8w", tmp_path) > 60
-
-
-def test_a_silu_of_16_bits_is_right_for_small_images(tmp_path):
-    """Qualcomm's library makes one op of x * sigmoid(x), and that gives anything for 8 x 8 points that were computed before."""
-    torch.manual_seed(0)
-    layer = torch.nn.Conv2d(32, 32, 3, padding=1).eval().requires_grad_(False)
-    assert decibels_on_the_library(Function(lambda x: torch.nn.functional.silu(layer(x))), torch.randn(4, 1, 32, 8, 8), "16a8w", tmp_path) > 40
+    index = torch.arange(40) % 10
+    start = torch.full((10,), -1e9 if reduce == "amax" else 1e9)
+    model = Function(lambda x: start.scatter_reduce(0, index, x, reduce=reduce))
+    assert decibels_on_the_library(model, torch.randn(4, 40), "16a8w", tmp_path) > 60

@@ -107,8 +107,12 @@ Match scatter_compared(Htp& h, ValueId index, ValueId src) {
     y = include_self ? x * product : where(reached, product, x);
   } else {
     const bool max = reduce == "amax";
-    const double edge = is_float(x.dtype()) ? 65504.0 : 2147483647.0;
-    const Term best = over(chosen(max ? -edge : edge), max ? Op::amax : Op::amin);
+    constexpr double kEdge = 2147483647.0;
+    // Of floats the values' own least one stands for those that are not hit: any other would widen the grid.
+    const Term otherwise = is_float(x.dtype())
+                               ? v.reduce(max ? Op::amin : Op::amax, {rank - 1}, /*keepdim=*/true)
+                               : v.number(max ? -kEdge : kEdge);
+    const Term best = over(where(hit, v, otherwise), max ? Op::amax : Op::amin);
     const Term both = x.apply(max ? Op::maximum : Op::minimum, best);
     y = include_self ? where(reached, both, x) : where(reached, best, x);
   }
