@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include <bit>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -25,7 +26,8 @@ namespace {
 
 // A method that is compiled, and what it was before.
 struct Compiled {
-  std::string file, hash;  // hash: SHA-256
+  std::string file;
+  std::shared_future<std::string> hash;  // SHA-256 of the file, computed meanwhile
   MethodSource source;
   size_t imported = 0, canonical = 0;
   Json cpu_nodes = Json::array();
@@ -38,8 +40,8 @@ Result<Compiled> compile_method(const std::string& name, const std::string& path
   out.file = path;
   ImportInfo info;
   SF_ASSIGN(out.source.graph, import_pt2(path, {}, &info));
-  SF_ASSIGN(const auto file, MappedFile::open(path));
-  out.hash = sha256_hex(file->bytes());
+  SF_ASSIGN(auto file, MappedFile::open(path));
+  out.hash = std::async([file = std::move(file)] { return sha256_hex(file->bytes()); });
   Graph& graph = out.source.graph;
   out.source.name = name;
   out.source.input_structure = info.input_structure;
@@ -277,7 +279,7 @@ Status compile_command(const CompileOptions& options) {
                          .precision = htp ? options.htp.precision : "fp32",
                          .target = htp ? htp_report.soc : "cpu"};
   if (htp) manifest.libraries.push_back(htp_report.library);
-  for (const Compiled& c : compiled) manifest.sources.push_back(c.hash);
+  for (const Compiled& c : compiled) manifest.sources.push_back(c.hash.get());
   SF_ASSIGN(const pte::Image image,
             pte::lay_out(package.program,
                          {.segment_alignment = options.page_align ? pte::kPageBytes
