@@ -53,6 +53,15 @@ struct RealCode {  // real = (q + offset) * scale
 void quantize_row(const float* x, Stored stored, const RealCode& code, void* y, int64_t n);
 void dequantize_row(Stored stored, const RealCode& code, const void* x, float* y, int64_t n);
 
+// From one encoding to another: floor((floor(((x + offset) * scale + add) * down) + more) * last) + zero,
+// saturated, all of it exact in doubles. add is that of even or odd places, `place` being the first's.
+struct FixedRecode {
+  Stored from = Stored::u16, to = Stored::u16;
+  double offset = 0, scale = 1, add[2] = {0, 0}, down = 1, more = 0, last = 1;
+  double zero = 0, min = 0, max = 65535;
+};
+void recode_row(const FixedRecode& recode, const void* x, void* y, int64_t n, int64_t place);
+
 // exponents[d] = exp(-d steps) * 2^30, d from 0 to 255 or 65535. Nearest, halves up. scratch: n numbers.
 struct SoftmaxRow {
   Stored in = Stored::u8, out = Stored::u8;
@@ -69,9 +78,9 @@ struct NormRow {
   double epsilon = 0;
   bool rms = false;
   const double *gain = nullptr, *bias = nullptr;
-  // Not 0: the gain's step. With 8 bits the mean is cut to parts of 1 / 64 of a number, the inverse deviation,
-  // in steps of the output for one of the gain, to parts of 1 / 65536. With 16 bits the mean of numbers
-  // without a sign is the next float above it, and that inverse has 16 bits.
+  // Not 0: the gain's step. With 8 bits the mean is cut to parts of 1 / 64 of a number, the inverse
+  // deviation, in steps of the output for one of the gain, to parts of 1 / 65536. With 16 bits the mean of
+  // numbers without a sign is the next float above it, and that inverse has 16 bits.
   double cut = 0;
 };
 void norm_row(const NormRow& norm, const void* x, void* y, int64_t n);

@@ -51,6 +51,40 @@ int32_t cut(double q, int32_t min, int32_t max) {
   return static_cast<int32_t>(std::min<double>(max, std::max<double>(min, q)));
 }
 
+TEST(fixed_rows, other_encodings_are_what_integers_give) {
+  Random random;
+  for (const Stored from : kStored)
+    for (const Stored to : kStored)
+      for (int round = 0; round < 20; ++round) {
+        const auto n = static_cast<size_t>(random.pick(1, 77));
+        const int64_t multiplier = random.pick(1, 1 << 30), shift = random.pick(12, 46);
+        const int64_t offset = random.pick(-70000, 70000), eighths = random.pick(-9, 9);
+        const int64_t place = random.pick(0, 1), half = int64_t{1} << (shift - 1);
+        const bool by_place = random.pick(0, 1) != 0;
+        const FixedRecode r{.from = from,
+                            .to = to,
+                            .offset = static_cast<double>(offset),
+                            .scale = static_cast<double>(multiplier),
+                            .add = {static_cast<double>(half), by_place ? 0 : static_cast<double>(half)},
+                            .down = std::ldexp(1.0, -static_cast<int>(shift)),
+                            .more = static_cast<double>(eighths),
+                            .last = 0.125,
+                            .zero = 11,
+                            .min = static_cast<double>(lowest(to)),
+                            .max = static_cast<double>(highest(to))};
+        const std::vector<int32_t> x = random.elements(from, n);
+        std::vector<std::byte> y(n * (is_wide(to) ? 2 : 1));
+        recode_row(r, stored(x, from).data(), y.data(), static_cast<int64_t>(n), place);
+        const std::vector<int32_t> got = numbers(y, to);
+        for (size_t i = 0; i < n; ++i) {
+          const bool cuts = by_place && (place + static_cast<int64_t>(i)) % 2 != 0;
+          const int64_t parts = ((x[i] + offset) * multiplier + (cuts ? 0 : half)) >> shift;
+          const int64_t want = std::clamp<int64_t>(((parts + eighths) >> 3) + 11, lowest(to), highest(to));
+          ASSERT_EQ(got[i], want) << i << " of " << n;
+        }
+      }
+}
+
 TEST(fixed_rows, reals_are_rounded_to_the_nearest) {
   Random random;
   for (const Stored s : kStored) {

@@ -1,4 +1,5 @@
-// Reals to fixed point. Written with vectors: the compiler makes none of loops over floats that round so.
+// To fixed point, from reals, sums and other encodings. Written with vectors: the compiler makes none of
+// loops over floats that round so.
 #include "sixfold/cpu/fixed_rows.h"
 #include "sixfold/cpu/quant.h"
 
@@ -80,17 +81,60 @@ void quantize_as(const float* x, const RealCode& code, T* y, int64_t n) {
   }
 }
 
-void quantize_row_here(const float* x, Stored stored, const RealCode& code, void* y, int64_t n) {
+template <typename F>
+void with_element(Stored stored, const F& f) {
   switch (stored) {
     case Stored::u8:
-      return quantize_as(x, code, static_cast<uint8_t*>(y), n);
+      return f(uint8_t{});
     case Stored::s8:
-      return quantize_as(x, code, static_cast<int8_t*>(y), n);
+      return f(int8_t{});
     case Stored::u16:
-      return quantize_as(x, code, static_cast<uint16_t*>(y), n);
+      return f(uint16_t{});
     case Stored::s16:
-      return quantize_as(x, code, static_cast<int16_t*>(y), n);
+      return f(int16_t{});
   }
+}
+
+void quantize_row_here(const float* x, Stored stored, const RealCode& code, void* y, int64_t n) {
+  with_element(stored, [&](auto t) { quantize_as(x, code, static_cast<decltype(t)*>(y), n); });
+}
+
+template <typename D, typename T, typename U>
+inline void recode_vectors(D d, const FixedRecode& r, const T* x, U* y, int64_t n, int64_t place,
+                           int64_t* at) {
+  const hn::Rebind<int32_t, D> di;
+  const hn::Rebind<T, D> dt;
+  const hn::Rebind<U, D> du;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto offset = hn::Set(d, r.offset), scale = hn::Set(d, r.scale), down = hn::Set(d, r.down);
+  const auto more = hn::Set(d, r.more), last = hn::Set(d, r.last), zero = hn::Set(d, r.zero);
+  const auto first = hn::Set(d, r.add[(place + *at) % 2]), second = hn::Set(d, r.add[(place + *at + 1) % 2]);
+  int64_t i = *at;
+  for (; i + lanes <= n; i += lanes) {
+    // One lane at a time: its place decides. Several: they begin where the first did, their number is even.
+    const auto add = lanes == 1 ? hn::Set(d, r.add[(place + i) % 2]) : hn::OddEven(second, first);
+    const auto q = hn::PromoteTo(d, hn::PromoteTo(di, hn::LoadU(dt, x + i)));
+    const auto parts = hn::Floor(hn::Mul(hn::Add(hn::Mul(hn::Add(q, offset), scale), add), down));
+    const auto steps = hn::Add(hn::Floor(hn::Mul(hn::Add(parts, more), last)), zero);
+    const auto stored = cut(d, steps, r.min, r.max);
+    hn::StoreU(hn::DemoteTo(du, hn::DemoteTo(di, stored)), du, y + i);
+  }
+  *at = i;
+}
+
+template <typename T, typename U>
+void recode_as(const FixedRecode& r, const T* x, U* y, int64_t n, int64_t place) {
+  int64_t i = 0;
+  recode_vectors(hn::ScalableTag<double>(), r, x, y, n, place, &i);
+  recode_vectors(hn::CappedTag<double, 1>(), r, x, y, n, place, &i);
+}
+
+void recode_here(const FixedRecode& r, const void* x, void* y, int64_t n, int64_t place) {
+  with_element(r.from, [&](auto t) {
+    with_element(r.to, [&](auto u) {
+      recode_as(r, static_cast<const decltype(t)*>(x), static_cast<decltype(u)*>(y), n, place);
+    });
+  });
 }
 
 }  // namespace sixfold::cpu::HWY_NAMESPACE
@@ -100,10 +144,16 @@ HWY_AFTER_NAMESPACE();
 namespace sixfold::cpu {
 
 HWY_EXPORT(quantize_row_here);
+HWY_EXPORT(recode_here);
 
 void quantize_row(const float* x, Stored stored, const RealCode& code, void* y, int64_t n) {
   quant_kernels();  // first: the environment may keep all SIMD code to fewer instructions
   HWY_DYNAMIC_DISPATCH(quantize_row_here)(x, stored, code, y, n);
+}
+
+void recode_row(const FixedRecode& recode, const void* x, void* y, int64_t n, int64_t place) {
+  quant_kernels();
+  HWY_DYNAMIC_DISPATCH(recode_here)(recode, x, y, n, place);
 }
 
 }  // namespace sixfold::cpu

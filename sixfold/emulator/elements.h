@@ -148,6 +148,21 @@ struct Recode {
     const int64_t parts = ((q + offset_in) * ratio.multiplier + (odd ? 0 : 1 << 14)) >> 15;
     return std::clamp(((parts + eighths) >> 3) - offset_out, limits.min, limits.max);
   }
+  // Whether doubles hold every product: then rows does what operator() does, many at a time.
+  bool fits_rows() const { return ratio.shift <= 46; }
+  cpu::FixedRecode rows(DataType from, DataType to) const {
+    cpu::FixedRecode r{.from = stored_as(from), .to = stored_as(to)};
+    r.offset = static_cast<double>(offset_in);
+    r.scale = ratio.multiplier;
+    r.down = std::ldexp(1.0, -ratio.shift);
+    const double half = std::ldexp(1.0, ratio.shift - 1);
+    r.add[0] = wide ? half : half + static_cast<double>(ratio.more);
+    r.add[1] = wide ? 0 : r.add[0];
+    if (wide) r.more = static_cast<double>(eighths), r.last = 0.125;
+    r.zero = -static_cast<double>(offset_out);
+    r.min = static_cast<double>(limits.min), r.max = static_cast<double>(limits.max);
+    return r;
+  }
   // In place, elements [at, at + n) of data that were moved, `place` being the first's index; from and to
   // have the same type. Floats and plain integers stay as they are.
   void apply(DataType dtype, std::byte* data, int64_t at, int64_t n, int64_t place) const {

@@ -25,6 +25,11 @@ struct Convert {
   int64_t count;
 
   void run(const Run& run) const {
+    if (!recode.same && is_narrow_fixed(in) && is_narrow_fixed(out) && recode.fits_rows())
+      return run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+        cpu::recode_row(recode.rows(in, out), run.ins[0] + begin * static_cast<int64_t>(qnn::size_of(in)),
+                        run.outs[0] + begin * static_cast<int64_t>(qnn::size_of(out)), end - begin, begin);
+      });
     with_type(in, [&](auto t) {
       with_type(out, [&](auto u) {
         using T = decltype(t);
