@@ -53,6 +53,9 @@ struct RealCode {  // real = (q + offset) * scale
 void quantize_row(const float* x, Stored stored, const RealCode& code, void* y, int64_t n);
 void dequantize_row(Stored stored, const RealCode& code, const void* x, float* y, int64_t n);
 
+// y = floor(x * min(max(x + 3, 0), 6) / 6 / code.scale) - code.offset, saturated, x being sums[i] * scale[i].
+void hard_swish_sums(const int32_t* sums, const double* scale, const RealCode& code, uint16_t* y, int64_t n);
+
 // From one encoding to another: floor((floor(((x + offset) * scale + add) * down) + more) * last) + zero,
 // saturated, all of it exact in doubles. add is that of even or odd places, `place` being the first's.
 struct FixedRecode {

@@ -85,6 +85,23 @@ TEST(fixed_rows, other_encodings_are_what_integers_give) {
       }
 }
 
+TEST(fixed_rows, hard_swish_of_sums_is_cut) {
+  Random random;
+  const RealCode code{.scale = 4.45 / 65536, .offset = -6000, .min = 0, .max = 65535};
+  for (const size_t n : {1u, 7u, 16u, 61u}) {
+    std::vector<int32_t> sums(n);
+    std::vector<double> scale(n);
+    for (size_t i = 0; i < n; ++i)
+      sums[i] = random.pick(-200000, 200000), scale[i] = random.pick(1, 100) * 1e-6;
+    std::vector<uint16_t> y(n);
+    hard_swish_sums(sums.data(), scale.data(), code, y.data(), static_cast<int64_t>(n));
+    for (size_t i = 0; i < n; ++i) {
+      const double x = sums[i] * scale[i], gate = std::min(6.0, std::max(0.0, x + 3));
+      ASSERT_EQ(y[i], cut(std::floor(x * gate * (1 / (6 * code.scale))) + 6000, 0, 65535)) << x;
+    }
+  }
+}
+
 TEST(fixed_rows, reals_are_rounded_to_the_nearest) {
   Random random;
   for (const Stored s : kStored) {

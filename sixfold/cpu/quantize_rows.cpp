@@ -99,6 +99,29 @@ void quantize_row_here(const float* x, Stored stored, const RealCode& code, void
   with_element(stored, [&](auto t) { quantize_as(x, code, static_cast<decltype(t)*>(y), n); });
 }
 
+template <typename D>
+inline void hard_swish_vectors(D d, const int32_t* sums, const double* scale, const RealCode& code,
+                               uint16_t* y, int64_t n, int64_t* at) {
+  const hn::Rebind<int32_t, D> di;
+  const hn::Rebind<uint16_t, D> dt;
+  const auto steps = hn::Set(d, 1 / (6 * code.scale)), zero = hn::Set(d, -static_cast<double>(code.offset));
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = *at;
+  for (; i + lanes <= n; i += lanes) {
+    const auto x = hn::Mul(hn::PromoteTo(d, hn::LoadU(di, sums + i)), hn::LoadU(d, scale + i));
+    const auto gate = cut(d, hn::Add(x, hn::Set(d, 3.0)), 0, 6);
+    const auto q = hn::Add(hn::Floor(hn::Mul(hn::Mul(x, gate), steps)), zero);
+    const auto stored = cut(d, q, static_cast<double>(code.min), static_cast<double>(code.max));
+    hn::StoreU(hn::DemoteTo(dt, hn::DemoteTo(di, stored)), dt, y + i);
+  }
+  *at = i;
+}
+void hard_swish_here(const int32_t* sums, const double* scale, const RealCode& code, uint16_t* y, int64_t n) {
+  int64_t i = 0;
+  hard_swish_vectors(hn::ScalableTag<double>(), sums, scale, code, y, n, &i);
+  hard_swish_vectors(hn::CappedTag<double, 1>(), sums, scale, code, y, n, &i);
+}
+
 template <typename D, typename T, typename U>
 inline void recode_vectors(D d, const FixedRecode& r, const T* x, U* y, int64_t n, int64_t place,
                            int64_t* at) {
@@ -144,11 +167,17 @@ HWY_AFTER_NAMESPACE();
 namespace sixfold::cpu {
 
 HWY_EXPORT(quantize_row_here);
+HWY_EXPORT(hard_swish_here);
 HWY_EXPORT(recode_here);
 
 void quantize_row(const float* x, Stored stored, const RealCode& code, void* y, int64_t n) {
   quant_kernels();  // first: the environment may keep all SIMD code to fewer instructions
   HWY_DYNAMIC_DISPATCH(quantize_row_here)(x, stored, code, y, n);
+}
+
+void hard_swish_sums(const int32_t* sums, const double* scale, const RealCode& code, uint16_t* y, int64_t n) {
+  quant_kernels();
+  HWY_DYNAMIC_DISPATCH(hard_swish_here)(sums, scale, code, y, n);
 }
 
 void recode_row(const FixedRecode& recode, const void* x, void* y, int64_t n, int64_t place) {

@@ -201,13 +201,15 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
   const std::vector<int64_t> biases =
       biases_of(spec.bias, spec.x, spec.weights, w.out_channels, p.output.rounding);
   const bool vector = p.output.rounding == cpu::Rounding::vector;
+  const bool sums = p.output.rounding == cpu::Rounding::none;  // of 16-bit activations, cut to 256
   const Factors factors(spec.x, spec.weights, spec.y, w.out_channels);
   for (int64_t o = 0; o < w.out_channels; ++o) {
     const auto [block, i] = quant_place(w, o);
     const double grow = bytes ? 1 : growth(largest[static_cast<size_t>(o)]);
     double factor = factors(o) * grow;
     const auto bias = static_cast<int64_t>(static_cast<double>(biases[static_cast<size_t>(o)]) / grow);
-    int64_t folded = cpu::fold_bias(p.output.rounding, bias, p.input.zero_point, channels[block].sum[i]);
+    int64_t folded = cpu::fold_bias(sums ? cpu::Rounding::matrix16 : p.output.rounding, bias,
+                                    p.input.zero_point, channels[block].sum[i]);
     if (vector && w.depthwise())  // the output's zero point is scaled with the sum
       folded += zero_point_in_sums(spec.y, factor);
     channels[block].bias[i] = static_cast<int32_t>(std::clamp<int64_t>(folded, INT32_MIN, INT32_MAX));
@@ -220,6 +222,8 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
 
 Status prepare_products(const ProductSpec& spec, std::span<FixedProduct> products, cpu::Rounding rounding,
                         const PhaseIndex& index, Prepare& prepare) {
+  // What reads the sums themselves (emulator/widen.h).
+  if (spec.y.dtype == DataType::sfixed32) rounding = cpu::Rounding::none;
   int64_t bytes = 0, scratch = 0;
   std::vector<int64_t> at;
   for (FixedProduct& p : products) {

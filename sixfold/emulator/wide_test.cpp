@@ -160,6 +160,53 @@ TEST(EmulatorWide, ops_have_the_numbers_of_the_library) {
   }
 }
 
+// A HardSwish that alone reads a convolution sees its sums, and is cut.
+TEST(EmulatorWide, a_hard_swish_behind_a_convolution_has_the_numbers_of_the_library) {
+  const Numbers x{23865, 45931, 27758, 37868, 31438, 42650, 25826, 14098, 23531, 39012, 38557,
+                  55117, 21150, 29476, 53534, 15170, 42221, 54080, 52198, 41095, 51046, 19070,
+                  44804, 40914, 33297, 55666, 48867, 19636, 55102, 49277, 27164, 42149};
+  const int8_t weights[] = {72, -71, -61, -80, -9, 116, -28, -41, 108, -15, -112, 40,  67,  -15, 114,  -127,
+                            94, -61, 76,  -7,  38, 67,  101, 27,  35,  -18, -114, -79, -98, 73,  -100, -80};
+  const int32_t biases[] = {-16428, 13426, -11280, -156};
+  const Numbers want{8324,  10397, 16749, 6583, 14024, 4228,  4407, 266,
+                     19324, 4082,  71,    3038, 12828, 17002, 2191, 5361};
+  qnn::GraphSpec graph;
+  const auto constant = [&](const char* name, qnn::DataType dtype, std::vector<uint32_t> dims, int32_t axis,
+                            float unit, std::span<const std::byte> data) {
+    qnn::AxisScaleOffset q{axis, {}};
+    for (const float scale : {0.004f, 0.0051f, 0.0037f, 0.0062f}) q.channels.push_back({scale * unit, 0});
+    qnn::TensorSpec t{.name = name, .kind = qnn::TensorKind::constant, .dtype = dtype, .dims = dims};
+    t.quantization = q;
+    std::byte* bytes = nullptr;
+    t.data.source = Tensor::allocate(qnn::storage_of(dtype), Shape(dims.begin(), dims.end()), &bytes);
+    std::memcpy(bytes, data.data(), data.size());
+    return graph.add(std::move(t));
+  };
+  const auto image = [&](const char* name, qnn::TensorKind kind, uint32_t channels, qnn::ScaleOffset q) {
+    return graph.add({.name = name,
+                      .kind = kind,
+                      .dtype = qnn::DataType::ufixed16,
+                      .dims = {1, 1, 4, channels},
+                      .quantization = q});
+  };
+  const qnn::TensorRef in = image("x", qnn::TensorKind::app_write, 8, {9e-5f, -30001});
+  const qnn::TensorRef w =
+      constant("w", qnn::DataType::sfixed8, {1, 1, 8, 4}, 3, 1, std::as_bytes(std::span(weights)));
+  const qnn::TensorRef b =
+      constant("b", qnn::DataType::sfixed32, {4}, 0, 9e-5f, std::as_bytes(std::span(biases)));
+  const qnn::TensorRef between = image("a", qnn::TensorKind::native, 4, {2e-4f, -32768});
+  const qnn::TensorRef out = image("y", qnn::TensorKind::app_read, 4, {9e-5f, -4200});
+  graph.ops.push_back({"conv",
+                       "Conv2d",
+                       {in, w, b},
+                       {between},
+                       {qnn::words("stride", {1, 1}), qnn::words("pad_amount", {2, 2}, {0, 0, 0, 0})}});
+  graph.ops.push_back({"swish", "HardSwish", {between}, {out}, {}});
+  const auto y = run(graph, {std::as_bytes(std::span(x))}, 16);
+  ASSERT_TRUE(y.ok()) << y.error().message();
+  EXPECT_EQ(*y, want);
+}
+
 TEST(EmulatorWide, layer_norms_have_the_numbers_of_the_library) {
   const Numbers x{29986, 29985, 30058, 29929, 30044, 29934, 29980, 29950, 30087, 30034, 30146,
                   30039, 30051, 30050, 29964, 29996, 30081, 29976, 30011, 29999, 30037, 29978,

@@ -1,11 +1,14 @@
 #include "sixfold/emulator/widen.h"
 
+#include <optional>
 #include <vector>
+
+#include "sixfold/emulator/product.h"
 
 namespace sixfold::emulator {
 namespace {
 
-constexpr int32_t kParts = 32, kRoom = 16384;  // the kernels' sums of 8 bits have no more parts
+constexpr int32_t kParts = 32, kRoom = 16384;  // the kernels' results of 8 bits have no more parts
 
 bool is_hard_swish(const OpDef& op) {
   if (op.type == "HardSwish") return true;
@@ -13,6 +16,37 @@ bool is_hard_swish(const OpDef& op) {
   for (const ParamDef& p : op.params)
     if (p.name == "operation") return static_cast<uint32_t>(p.bits) == 3;
   return false;
+}
+
+// Filters of one channel that skip pixels are the vector unit's, which hands on 16 bits as they are.
+bool skips_pixels(const OpDef& op) {
+  for (const ParamDef& p : op.params)
+    if (p.name == "stride" && op.type == "DepthWiseConv2d")
+      for (size_t i = 0; i < p.bytes.size(); i += sizeof(uint32_t))
+        if (p.bytes[i] != std::byte{1}) return true;
+  return false;
+}
+
+// Parts of a step, as 16 bits.
+std::optional<TensorDef> finer(const TensorDef& between) {
+  const auto* q = std::get_if<ScaleOffset>(&between.quantization);
+  if (!q || q->offset > 0 || q->offset < -255) return std::nullopt;
+  TensorDef wide = between;
+  wide.dtype = DataType::ufixed16;
+  wide.quantization = ScaleOffset{q->scale / kParts, q->offset * kParts - kRoom};
+  return wide;
+}
+
+// The sums, in parts of 256 of their unit, which differs by channel.
+std::optional<TensorDef> sums(const TensorDef& between, const TensorDef& x, const TensorDef& weights) {
+  if (between.rank() != 4 || !FixedWeights(weights, 1).are_bytes()) return std::nullopt;
+  TensorDef wide = between;
+  wide.dtype = DataType::sfixed32;
+  qnn::AxisScaleOffset q{3, {}};
+  for (uint32_t c = 0; c < between.dims[3]; ++c)
+    q.channels.push_back({256 * x.encoding().scale * weights.channel_encoding(c).scale, 0});
+  wide.quantization = std::move(q);
+  return wide;
 }
 
 }  // namespace
@@ -34,18 +68,21 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
     const TensorDef& between = tensors[t];
     const OpDef* made = maker[t];
     if (!made || readers[t] != 1 || between.kind != TensorKind::native ||
-        between.dtype != DataType::ufixed8 || tensors[op.out[0]].dtype != DataType::ufixed8)
+        (made->type != "Conv2d" && made->type != "DepthWiseConv2d") || made->in.size() < 2 ||
+        made->in[1] == kNone)
       continue;
-    if ((made->type != "Conv2d" && made->type != "DepthWiseConv2d") || made->in.size() < 2 ||
-        made->in[1] == kNone || !tensors[made->in[1]].is_constant() ||
-        tensors[made->in[0]].dtype != DataType::ufixed8)
-      continue;
-    const auto* q = std::get_if<ScaleOffset>(&between.quantization);
-    if (!q || q->offset > 0 || q->offset < -255) continue;
-    TensorDef wide = between;
-    wide.dtype = DataType::ufixed16;
-    wide.quantization = ScaleOffset{q->scale / kParts, q->offset * kParts - kRoom};
-    out.emplace(t, std::move(wide));
+    const TensorDef &x = tensors[made->in[0]], &weights = tensors[made->in[1]];
+    const auto all_are = [&](DataType dtype) {
+      return x.dtype == dtype && between.dtype == dtype && tensors[op.out[0]].dtype == dtype;
+    };
+    // A bias that is computed is prepared in each run, and then tensors are what their ops say.
+    const bool known =
+        weights.is_constant() && (made->in.size() < 3 || made->in[2] == kNone ||
+                                  !tensors[made->in[2]].is_present() || tensors[made->in[2]].is_constant());
+    std::optional<TensorDef> wide;
+    if (weights.is_constant() && all_are(DataType::ufixed8)) wide = finer(between);
+    if (known && all_are(DataType::ufixed16) && !skips_pixels(*made)) wide = sums(between, x, weights);
+    if (wide) out.emplace(t, std::move(*wide));
   }
   return out;
 }

@@ -277,6 +277,23 @@ struct Elementwise {
   }
 };
 
+// A HardSwish of a convolution's sums (emulator/widen.h), which is cut, not rounded.
+struct HardSwishOfSums {
+  std::vector<double> scales;  // of a pixel's channels
+  cpu::RealCode to;
+  int64_t pixels;
+
+  void run(const Run& run) const {
+    const auto channels = static_cast<int64_t>(scales.size());
+    const int64_t grain = std::max<int64_t>(1, cpu::kElementwiseGrain / std::max<int64_t>(1, channels));
+    run.pool.for_ranges(pixels, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        cpu::hard_swish_sums(run.in<int32_t>(0) + i * channels, scales.data(), to,
+                             run.out<uint16_t>() + i * channels, channels);
+    });
+  }
+};
+
 std::optional<WideFunction> wide_function(Unary op) {
   switch (op) {
     case Unary::sigmoid:
@@ -313,6 +330,13 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
   prepare.use_constants();
   const TensorDef &x = op.in(0), &y = op.out();
   const Function f = function_of(op);
+  if (f.op == Unary::hard_swish && x.dtype == DataType::sfixed32 && y.dtype == DataType::ufixed16 &&
+      x.rank() == 4) {
+    HardSwishOfSums state{.to = Codec::of(y).rows(), .pixels = x.count() / std::max<uint32_t>(1, x.dims[3])};
+    for (uint32_t c = 0; c < x.dims[3]; ++c)
+      state.scales.push_back(static_cast<double>(x.channel_encoding(c).scale));
+    return prepare.step(std::move(state));
+  }
   if (!is_narrow_fixed(x.dtype)) return prepare.step(Elementwise{f, x.dtype, y.dtype, x.count()});
   const size_t count = qnn::size_of(x.dtype) == 1 ? 256 : 65536;
   const Codec from = Codec::of(x), to = Codec::of(y);
