@@ -255,6 +255,7 @@ void norm_as(const NormRow& s, const T* x, U* y, int64_t n) {
     const int64_t zero = -offset - std::numeric_limits<T>::min();
     factors.mean = float_above(sum + zero * n, n) - static_cast<double>(zero);
     factors.factor = with_bits(factors.factor * s.cut, 16) / s.cut;
+    if (!s.rms && spread == 0) factors.factor = 0;  // equal numbers are the offset alone, whatever the mean
   } else if (s.cut > 0) {
     factors.mean = std::floor(mean * 64) / 64;
     factors.factor = std::floor(factors.factor * s.cut * 65536) / (65536 * s.cut);

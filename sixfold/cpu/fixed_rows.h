@@ -83,7 +83,7 @@ struct NormRow {
   const double *gain = nullptr, *bias = nullptr;
   // Not 0: the gain's step. With 8 bits the mean is cut to parts of 1 / 64 of a number, the inverse
   // deviation, in steps of the output for one of the gain, to parts of 1 / 65536. With 16 bits the mean of
-  // numbers without a sign is the next float above it, and that inverse has 16 bits.
+  // numbers without a sign is the next float above it, and that inverse has 16 bits; 0 where all are equal.
   double cut = 0;
 };
 void norm_row(const NormRow& norm, const void* x, void* y, int64_t n);

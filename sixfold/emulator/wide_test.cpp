@@ -243,6 +243,11 @@ TEST(EmulatorWide, layer_norms_have_the_numbers_of_the_library) {
   const auto y = run(graph, {std::as_bytes(std::span(x))}, 32);
   ASSERT_TRUE(y.ok()) << y.error().message();
   EXPECT_EQ(*y, want);
+  // Equal numbers have no deviation; that their mean is a float beside them does not count.
+  const Numbers same(32, 33974);
+  const auto zero = run(graph, {std::as_bytes(std::span(same))}, 32);
+  ASSERT_TRUE(zero.ok()) << zero.error().message();
+  EXPECT_EQ(*zero, Numbers(32, 32768));
 }
 
 }  // namespace
