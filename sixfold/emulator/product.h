@@ -67,6 +67,14 @@ int64_t zero_point_in_sums(const TensorDef& y, double factor);
 // The matrix unit's rounding for an input.
 cpu::Rounding matrix_rounding(const TensorDef& x);
 
+// What a bias, less the zero point's part, is beside sums by 16-bit weights, which are cut to 65536: each
+// rounded to it, a bias halves away from zero. With 8-bit activations they are cut to 256, and so is the
+// bias.
+inline int64_t fold_pair_bias(bool wide, int64_t bias, int64_t part) {
+  if (!wide) return bias / 256 - ((part + 128) >> 8);
+  return (bias + (bias < 0 ? -32768 : 32768)) / 65536 - ((part + 32768) >> 16);
+}
+
 // By how much the factor of a channel grows whose largest number was brought to 127: 11 bits after the point.
 inline double growth(int64_t largest) {
   return largest <= 127 ? 1 : std::floor(static_cast<double>(largest) / 127 * 2048 + 0.5) / 2048;

@@ -110,8 +110,7 @@ Result<const std::byte*> pack_wide(const OpView& op, const ConvShape& s, const C
     for (int64_t o = 0; o < window.out_channels; ++o) {
       const auto [block, i] = quant_place(window, o);
       const int64_t sum = int64_t{channels[block].sum[i]} * 256 + low[block].sum[i];
-      const int64_t part = to.input.zero_point * sum, cut = wide ? 65536 : 256;
-      const int64_t bias = biases[static_cast<size_t>(o)] / cut - ((part + cut / 2) >> (wide ? 16 : 8));
+      const int64_t bias = fold_pair_bias(wide, biases[static_cast<size_t>(o)], to.input.zero_point * sum);
       channels[block].bias[i] = static_cast<int32_t>(std::clamp<int64_t>(bias, INT32_MIN, INT32_MAX));
       cpu::set_factor(channels[block], i, cpu::Rounding::matrix16, factors(o) * (wide ? 256 : 1));
     }

@@ -69,9 +69,7 @@ struct Late {
       cpu::set_factor(channels, c, output.rounding, factor * grow);
       return;
     }
-    // Cut to 65536, or 256 with 8-bit activations.
-    const int64_t unit = input.wide ? 65536 : 256, part = input.zero_point * sum;
-    channels.bias[c] = static_cast<int32_t>(b / unit - ((part + unit / 2) >> (input.wide ? 16 : 8)));
+    channels.bias[c] = static_cast<int32_t>(fold_pair_bias(input.wide, b, input.zero_point * sum));
     cpu::set_factor(channels, c, cpu::Rounding::matrix16, factor * grow * (input.wide ? 256 : 1));
   }
 
