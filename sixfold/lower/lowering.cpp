@@ -5,6 +5,7 @@
 
 #include "sixfold/graph/encoding.h"
 #include "sixfold/graph/precision.h"
+#include "sixfold/lower/cut_bias.h"
 #include "sixfold/lower/fit.h"
 #include "sixfold/lower/limits.h"
 
@@ -516,9 +517,46 @@ TensorRef Lowering::weight(size_t i, const Shape& order, const Shape& reshaped) 
   return island_.spec().add(std::move(t));
 }
 
+bool Lowering::cuts_sums(size_t i, size_t x, size_t w) const {
+  const ValueId v = node_.input(i);
+  const auto is_real = [&](size_t k) { return constant(k) && is_float(constant(k)->dtype); };
+  if (!quantized_ || halves_ || !is_real(w) || (v.valid() && (!is_real(i) || encoding(i)))) return false;
+  const Encoding *ex = encoding(x), *ew = encoding(w);
+  if (!ex || !ew || cut_of_sums(*ex, *ew) == 1) return false;
+  if (node_.op != Op::convolution) return true;
+  if (attrs().flag("transposed") && attrs().integer("groups") != 1) return false;
+  // Filters for each channel that take such steps are computed by the vector unit, which cuts nothing.
+  const Shape step = attrs().ints("stride");
+  const bool vector = step.size() == 2 && step[0] == step[1] && (step[0] == 2 || step[0] == 4);
+  return cut_of_sums(*ex, *ew) == 65536 || attrs().integer("groups") == 1 || !vector;
+}
+
+TensorRef Lowering::bias_of_cut_sums(size_t i, size_t x, size_t w) {
+  const Encoding &ex = *encoding(x), &ew = *encoding(w);
+  const bool conv = node_.op == Op::convolution, transposed = conv && attrs().flag("transposed");
+  const Shape out = out_shape();
+  const int64_t channels = conv ? out[1] : out.back();
+  Encoding e{.storage = DType::i32, .quant_min = INT32_MIN, .quant_max = INT32_MAX};
+  e.axis = ew.axis < 0 ? -1 : 0;
+  for (const float scale : ew.scales) e.scales.push_back(ex.scales[0] * scale);
+  e.zero_points.assign(e.scales.size(), 0);
+  TensorSpec t;
+  t.name = island_.unique_name(cat(island_.describe(node_.output(), {}).name, "@bias"));
+  t.kind = TensorKind::constant;
+  t.dtype = DataType::sfixed32;
+  t.dims = {static_cast<uint32_t>(channels)};
+  t.data = {.source = biases_of_cut_sums(node_.input(i).valid() ? constant(i) : nullptr,
+                                         transposed ? nullptr : constant(w), ex, ew, channels),
+            .dtype = DType::i32};
+  t.quantization = quantization_of(e);
+  return island_.spec().add(std::move(t));
+}
+
 TensorRef Lowering::bias(size_t i, size_t x, size_t w) {
   const ValueId v = node_.input(i);
-  if (!v.valid() || !status().ok()) return {};
+  if (!status().ok()) return {};
+  if (cuts_sums(i, x, w)) return bias_of_cut_sums(i, x, w);
+  if (!v.valid()) return {};
   const Tensor* data = constant(i);
   if (halves_) {
     const TensorRef wide = island_.view(v, {.form = Form::plain, .fixed = false});

@@ -141,6 +141,10 @@ class Lowering {
   const Status& status() const { return island_.status_; }
 
  private:
+  // Whether the device cuts this product's sums (cut_bias.h), and the biases that it gets then.
+  bool cuts_sums(size_t bias, size_t x, size_t w) const;
+  TensorRef bias_of_cut_sums(size_t bias, size_t x, size_t w);
+
   IslandLowering& island_;
   const Node& node_;
   Form form_;
