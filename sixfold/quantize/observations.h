@@ -51,8 +51,12 @@ struct Observations {
   uint64_t samples = 0;
 };
 
+inline constexpr Range kEverything{-std::numeric_limits<float>::infinity(),
+                                   std::numeric_limits<float>::infinity()};
+
 // The range that an encoding of so many bits should cover: has zero in it and is never empty. Symmetric: it
-// will be made as wide on either side.
-Range choose_range(const Observation& seen, Observer observer, int bits, bool symmetric);
+// will be made as wide on either side. live: what lies beyond it is as good as its end (live.h).
+Range choose_range(const Observation& seen, Observer observer, int bits, bool symmetric,
+                   Range live = kEverything);
 
 }  // namespace sixfold

@@ -35,12 +35,14 @@ constexpr float kHeadroom = 1.5f;
 // Sums over the bins below or above a place, so that what a range costs is known at once.
 class Error2 {
  public:
-  explicit Error2(const Observation& seen) {
+  explicit Error2(const Observation& seen, Range live = kEverything) {
     const size_t n = seen.histogram.size();
     width_ = (static_cast<double>(seen.high) - seen.low) / static_cast<double>(n);
     for (auto* s : {&count_, &sum_, &square_}) s->assign(n + 1, 0.0);
     for (size_t i = 0; i < n; ++i) {
-      const double c = seen.histogram[i], x = seen.low + (static_cast<double>(i) + 0.5) * width_;
+      const double c = seen.histogram[i];
+      const double x =
+          std::clamp<double>(seen.low + (static_cast<double>(i) + 0.5) * width_, live.min, live.max);
       count_[i + 1] = count_[i] + c;
       sum_[i + 1] = sum_[i] + c * x;
       square_[i + 1] = square_[i] + c * x * x;
@@ -64,8 +66,8 @@ class Error2 {
 };
 
 // The range that leaves the least squared error: each end in turn, the other one fixed.
-Range least_error(const Observation& seen, Range range, int bits, bool symmetric) {
-  const Error2 error(seen);
+Range least_error(const Observation& seen, Range range, int bits, bool symmetric, Range live) {
+  const Error2 error(seen, live);
   const size_t n = seen.histogram.size();
   const double steps = std::ldexp(1.0, bits) - 1;
   const auto edge = [&](size_t i) { return seen.low + static_cast<double>(i) * error.width(); };
@@ -158,7 +160,7 @@ Range least_divergence(const Observation& seen, Range range, int bits) {
 
 }  // namespace
 
-Range choose_range(const Observation& seen, Observer observer, int bits, bool symmetric) {
+Range choose_range(const Observation& seen, Observer observer, int bits, bool symmetric, Range live) {
   if (!seen.seen()) return {0, 1};
   Range out{seen.min, seen.max};
   if (observer == Observer::moving_average) out = {seen.average_min, seen.average_max};
@@ -175,7 +177,7 @@ Range choose_range(const Observation& seen, Observer observer, int bits, bool sy
     // Steps are small enough to leave room for what the samples did not show; clipping is what hurts.
     out = {rows ? out.min : out.min * kHeadroom, out.max * kHeadroom};
   } else if (counted && observer == Observer::mse) {
-    const Range r = least_error(seen, out, bits, symmetric);
+    const Range r = least_error(seen, out, bits, symmetric, live);
     out = {rows ? out.min : std::max(out.min, std::min(r.min, 0.0f)), std::max(r.max, 0.0f)};
   } else if (counted && observer == Observer::percentile) {
     const Range r = most_elements(seen, out);
@@ -184,6 +186,7 @@ Range choose_range(const Observation& seen, Observer observer, int bits, bool sy
     const Range r = least_divergence(seen, out, bits);
     out = {rows ? out.min : std::min(r.min, 0.0f), std::max(r.max, 0.0f)};
   }
+  out = {std::max(out.min, std::min(live.min, 0.0f)), std::min(out.max, std::max(live.max, 0.0f))};
   if (!(out.max > out.min)) out.max = 1;  // nothing but zeros, which any scale has
   return out;
 }

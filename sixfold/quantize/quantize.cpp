@@ -4,6 +4,7 @@
 
 #include "sixfold/graph/precision.h"
 #include "sixfold/quantize/fit_device.h"
+#include "sixfold/quantize/live.h"
 #include "sixfold/quantize/plan.h"
 #include "sixfold/quantize/statistics.h"
 #include "sixfold/quantize/weights.h"
@@ -50,6 +51,7 @@ class Quantizer {
 
   Result<QuantizeReport> run() {
     grids_.resize(plan_.groups.size());
+    if (seen_) live_ = find_live_ranges(graph_, [&](ValueId v) { return likely_step(v); });
     for (size_t g = 0; g < plan_.groups.size(); ++g) choose(g);
     for (size_t g = 0; g < plan_.groups.size(); ++g)
       for (const ValueId v : plan_.groups[g].members) graph_.value(v).encoding = grids_[g];
@@ -68,13 +70,21 @@ class Quantizer {
     // A mask reaches as far as calibration found that it must.
     return r.min > kMask ? r : Range{std::max(r.min, seen_->values[v.index].min), r.max};
   }
+  // Of a value's grid, if that covers all that was seen.
+  double likely_step(ValueId v) const {
+    if (plan_.group[v.index] == UINT32_MAX || v.index >= seen_->values.size()) return 0;
+    const GridGroup& g = plan_.groups[plan_.group[v.index]];
+    const Observation& o = seen_->values[v.index];
+    if (g.fixed) return g.fixed->scales[0];
+    return o.seen() ? encoding_for({o.min, o.max}, g.bits, g.symmetric).scales[0] : 0;
+  }
   Range range_of_value(ValueId v, const GridGroup& g) const {
     if (graph_.constant(v)) return range_of_constant(v);
     if (!seen_) return Range{-1, 1};
     if (v.index >= seen_->values.size()) return Range{};
     const Observation& o = seen_->values[v.index];
     if (!o.seen()) return Range{};
-    return choose_range(o, g.observer, g.bits, g.symmetric);
+    return choose_range(o, g.observer, g.bits, g.symmetric, live_[v.index]);
   }
 
   void choose(size_t i) {
@@ -195,6 +205,7 @@ class Quantizer {
   Graph& graph_;
   const QuantizePlan& plan_;
   const Observations* seen_;
+  std::vector<Range> live_;  // by value
   std::vector<Encoding> grids_;
   std::map<ValueId, std::vector<ValueId>> copies_, converts_;
   QuantizeReport report_;

@@ -6,6 +6,7 @@
 
 #include "sixfold/engine/session.h"
 #include "sixfold/quantize/calibrate.h"
+#include "sixfold/quantize/live.h"
 #include "sixfold/quantize/round.h"
 
 namespace sixfold {
@@ -115,6 +116,11 @@ Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Sample
   const size_t width = lanes.count;
   const Graph rounded = with_rounded_constants(quantized);
   const std::vector<bool> masked = find_masked(real);
+  // What nobody tells apart is no error.
+  const std::vector<Range> live = find_live_ranges(real, [&](ValueId v) -> double {
+    const auto& e = quantized.value(v).encoding;
+    return e && e->axis < 0 ? e->scales[0] : 0;
+  });
   std::vector<Worker> workers(width);
   for (Worker& w : workers) {
     w.pool = std::make_unique<cpu::Pool>(lanes.threads);
@@ -133,8 +139,10 @@ Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Sample
           masked[v.index])
         return ok_status();
       LayerError& e = w.sample[v.index];
+      const Range seen = live[v.index];
       for_pairs(w.kept[v.index], desc, static_cast<const float*>(data), [&](float a, float b) {
-        const double d = static_cast<double>(a) - b;
+        const double d =
+            static_cast<double>(std::clamp(a, seen.min, seen.max)) - std::clamp(b, seen.min, seen.max);
         e.power += static_cast<double>(a) * a;
         e.error += d * d;
       });
