@@ -108,3 +108,24 @@ def test_the_largest_of_scattered_values_has_a_grid_of_their_range(reduce, tmp_p
     start = torch.full((10,), -1e9 if reduce == "amax" else 1e9)
     model = Function(lambda x: start.scatter_reduce(0, index, x, reduce=reduce))
     assert decibels_on_the_library(model, torch.randn(4, 40), "16a8w", tmp_path) > 60
+
+
+@pytest.mark.parametrize("constant", [-0.0838, -0.2, 0.5])
+def test_a_constant_that_is_added_with_16_bits_is_not_off_by_steps(constant, tmp_path):
+    """Qualcomm's multiplies a constant on a fine grid of its own by an integer of few bits."""
+    torch.manual_seed(0)
+    assert decibels_on_the_library(Function(lambda x: x + constant), torch.randn(8, 1, 16, 8, 8).clamp(min=-0.37), "16a8w", tmp_path) > 82
+
+
+@pytest.mark.parametrize("layer,decibels", [
+    (torch.nn.Conv2d(32, 32, 3, padding=1, groups=32), 77),
+    (torch.nn.Conv2d(32, 64, 1), 79),
+    (torch.nn.ConvTranspose2d(32, 16, 2, stride=2), 77),
+])
+def test_sums_of_16_by_16_bits_are_not_half_a_step_too_low(layer, decibels, tmp_path):
+    """Qualcomm's cuts them to multiples of 65536; our biases bring results back to the middle."""
+    torch.manual_seed(0)
+    layer.eval().requires_grad_(False)
+    for p in layer.parameters():
+        p.uniform_(-0.3, 0.3)
+    assert decibels_on_the_library(layer, torch.randn(8, 1, 32, 16, 16), "16a16w", tmp_path) > decibels

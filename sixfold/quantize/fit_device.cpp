@@ -111,6 +111,15 @@ Encoding fit_log_result(const Encoding& grid) {
   return grid.scales[0] >= kFinestLog ? grid : with_scale(grid, static_cast<double>(kFinestLog));
 }
 
+Encoding fit_addend(const Encoding& grid, const Encoding& sum) {
+  constexpr int kMostHalves = 6;
+  double scale = sum.scales[0];
+  const auto least = static_cast<double>(grid.scales[0]);
+  for (int i = 0; i < kMostHalves && scale / 2 >= least; ++i) scale /= 2;
+  while (scale < least) scale *= 2;
+  return with_scale(grid, scale);
+}
+
 void fit_norm_offsets(Graph& quantized) {
   for (const NodeId id : quantized.order()) {
     const Node& node = quantized.node(id);

@@ -13,6 +13,11 @@ Encoding fit_softmax_operand(const Encoding& grid);
 // With 16 bits a logarithm's result has steps that are not too fine (kFinestLog).
 Encoding fit_log_result(const Encoding& grid);
 
+// Of a constant that is added to a value of 16 bits: the device multiplies numbers of either operand with
+// integers of 15 bits or less, and a constant's fine steps would leave few of them, off by steps of the sum.
+// Steps of the sum, halved some times, have exact ones.
+Encoding fit_addend(const Encoding& grid, const Encoding& sum);
+
 // Offsets of layer norms are added in steps of the result. In a graph with encodings they become such
 // multiples; convolutions and linear layers that read the result take the difference into their biases.
 void fit_norm_offsets(Graph& quantized);

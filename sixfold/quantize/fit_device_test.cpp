@@ -35,6 +35,25 @@ TEST(FitDevice, scales_of_a_softmax_are_not_cut_by_the_device) {
   EXPECT_EQ(fit_softmax_result(grid(1e-6, 0)), grid(1.0 / 65536, 0));
 }
 
+TEST(FitDevice, constants_that_are_added_have_steps_of_the_sum_halved) {
+  const auto wide = [](double scale, int zero) {
+    Encoding e = grid(scale, zero);
+    e.storage = DType::u16;
+    e.quant_max = 65535;
+    return e;
+  };
+  const Encoding sum = wide(7.8e-5, 300);
+  for (const double constant : {1e-6, 0.0838, 3.3, 40.0}) {
+    const Encoding e = fit_addend(wide(constant / 65535, 65535), sum);  // all of it below zero
+    const double halves = std::log2(static_cast<double>(sum.scales[0]) / static_cast<double>(e.scales[0]));
+    EXPECT_EQ(halves, std::round(halves)) << constant;
+    EXPECT_LE(halves, 6) << constant;
+    EXPECT_NEAR(static_cast<double>(e.scales[0]) * e.zero_points[0], constant,
+                static_cast<double>(e.scales[0]) / 2)
+        << constant;
+  }
+}
+
 TEST(FitDevice, steps_of_a_logarithm_are_not_too_fine_and_reach_as_far) {
   Encoding fine = grid(1e-5, 40000);
   fine.storage = DType::u16;

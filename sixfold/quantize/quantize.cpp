@@ -104,8 +104,9 @@ class Quantizer {
   void place(const OperandGrid& o) {
     const ValueId v = graph_.node(o.node).input(o.operand);
     if (graph_.constant(v)) {
-      const Encoding e =
+      Encoding e =
           o.group != UINT32_MAX ? grids_[o.group] : encoding_for(range_of_constant(v), o.bits, o.symmetric);
+      if (o.group == UINT32_MAX && o.bits == 16) e = fit_constant(graph_.node(o.node), std::move(e));
       set_constant(o.node, o.operand, e);
       return;
     }
@@ -114,6 +115,12 @@ class Quantizer {
                            : encoding_for(range_of(grids_[plan_.group[v.index]]), o.bits, o.symmetric);
     if (graph_.value(v).encoding == e) return;
     graph_.set_input(o.node, o.operand, converted(v, e, o.node));
+  }
+
+  Encoding fit_constant(const Node& node, Encoding e) const {
+    if ((node.op != Op::add && node.op != Op::sub) || e.quant_min < 0) return e;
+    const uint32_t sum = plan_.group[node.output().index];
+    return sum != UINT32_MAX && grids_[sum].storage == e.storage ? fit_addend(e, grids_[sum]) : e;
   }
 
   // A constant may have other grids elsewhere: then it is another constant with the same bytes.
