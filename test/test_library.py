@@ -20,7 +20,7 @@ def decibels_on_the_library(module, x, precision, tmp_path):
     assert done.returncode == 0, done.stderr
     done = call("run", tmp_path / "m.pte", "--engine", "qnn", "--npz", tmp_path / "x.npz", "--npz-out", tmp_path / "y.npz", env=environment())
     assert done.returncode == 0, done.stderr
-    want = np.stack([module(row).numpy() for row in x])
+    want = np.stack([module(row).detach().numpy() for row in x])
     got = np.load(tmp_path / "y.npz")["out0"]
     return 20 * np.log10(np.linalg.norm(want) / np.linalg.norm(want - got))
 
@@ -82,3 +82,20 @@ def test_an_average_of_floats_that_leaves_rows_over_does_not_crash(kernel, size,
     """[htp.pool.8]: the library halves such windows, and reads past the image when it runs."""
     torch.manual_seed(0)
     assert decibels_on_the_library(torch.nn.AvgPool2d(kernel, kernel), torch.randn(2, 1, 8, size, size), "fp16", tmp_path) > 60
+
+
+@pytest.mark.parametrize("join", [torch.add, torch.mul])
+@pytest.mark.parametrize("norm", [torch.nn.LayerNorm(16), torch.nn.RMSNorm(16)])
+def test_a_norm_of_16_bits_behind_what_is_the_same_for_a_batch(join, norm, tmp_path):
+    """[htp.norm.1]: the library has a way of its own for the two together; -3 to 10 dB."""
+    torch.manual_seed(0)
+    same = torch.randn(16, 16) / 2
+    model = Function(lambda x: norm(join(x, same))).requires_grad_(False)
+    assert decibels_on_the_library(model, torch.randn(4, 2, 16, 16), "16a8w", tmp_path) > 60
+
+
+@pytest.mark.parametrize("size", [0.003, 0.01])
+def test_an_elu_of_16_bits_has_no_steps_that_are_too_fine(size, tmp_path):
+    """[htp.elu.1]: below 2^-18 the library's is wrong everywhere."""
+    torch.manual_seed(0)
+    assert decibels_on_the_library(Function(torch.nn.functional.elu), torch.randn(4, 1, 16, 8) * size, "16a8w", tmp_path) > 40

@@ -1,4 +1,6 @@
 // Elementwise ops of two or three tensors on the NPU.
+#include <algorithm>
+
 #include "sixfold/lower/merge_axes.h"
 
 namespace sixfold::lower {
@@ -62,6 +64,37 @@ bool takes_four_axes(Op op) {
   }
 }
 
+// Of 16 bits and read by a norm: the library has a way of its own for the two together, which is wrong where
+// one side is the same for all of a batch. [htp.norm.1]
+bool goes_into_a_norm(const Lowering& l) {
+  const Encoding* grid = l.quantized() ? l.out_encoding() : nullptr;  // none: truth values
+  if (!grid || qnn::size_of(fixed_type(*grid)) != 2) return false;
+  const std::vector<NodeId>& users = l.graph().value(l.node().output()).users;
+  return std::any_of(users.begin(), users.end(), [&](NodeId id) {
+    const Op op = l.graph().node(id).op;
+    return op == Op::layer_norm || op == Op::rms_norm;
+  });
+}
+
+// The operand, as often as the result has it along leading axes: what is repeated along the last is left so.
+TensorRef repeated(Lowering& l, size_t i) {
+  const TensorRef x = l.in(i), y = l.out();
+  if (!l.status().ok()) return x;
+  const std::vector<uint32_t> out = l.spec(y).dims, own = l.spec(x).dims;
+  if (own.empty() || own.back() != out.back()) return x;
+  std::vector<uint32_t> dims = own, multiples(out.size(), 1);
+  dims.insert(dims.begin(), out.size() - dims.size(), 1);
+  bool vector = true;
+  for (size_t a = 0; a + 1 < out.size(); ++a) {
+    multiples[a] = out[a] / dims[a];
+    vector = vector && dims[a] == 1;
+  }
+  if (vector || dims == out) return x;
+  const TensorRef all = l.temp(out, x);
+  l.add("Tile", {dims == own ? x : l.reshape(x, dims)}, {all}, {words("multiples", std::move(multiples))});
+  return all;
+}
+
 }  // namespace
 
 void binary(Lowering& l) {
@@ -70,6 +103,7 @@ void binary(Lowering& l) {
   if (l.op() == Op::div && l.attrs().text("rounding") == "floor")
     return l.refuse("a division that rounds down is written as a division and a floor");
   if (takes_four_axes(l.op()) && l.out_type().rank() > 4) return add_merged(l, type, {l.in(0), l.in(1)});
+  if (goes_into_a_norm(l)) return l.add(type, {repeated(l, 0), repeated(l, 1)}, {l.out()});
   l.add_simple(type);
 }
 

@@ -54,15 +54,23 @@ TensorRef truncated(Lowering& l, TensorRef x) {
 // Of ElementWiseNeuron.
 constexpr uint32_t kHardSigmoid = 2;
 
-// Where a logarithm is computed whose result has steps that are too fine for the device: [htp.log.1]
-TensorRef coarser(Lowering& l, TensorRef y) {
-  const auto* grid = std::get_if<qnn::ScaleOffset>(&l.spec(y).quantization);
-  if (l.op() != Op::log || !grid || qnn::size_of(l.spec(y).dtype) != 2 || grid->scale >= kFinestLog) return y;
-  const double least = l.spec(y).dtype == qnn::DataType::sfixed16 ? -32768 : 0;
-  const double low =
-      (least + grid->offset) * static_cast<double>(grid->scale) / static_cast<double>(kFinestLog);
-  return l.temp(l.spec(y).dims, l.spec(y).dtype,
-                qnn::ScaleOffset{kFinestLog, static_cast<int32_t>(std::nearbyint(low) - least)});
+// The finest steps of 16 bits with which the device computes an op right: of its result, and of an elu's
+// operand too. 0: there are none.
+float finest_steps(Op op) {
+  if (op == Op::log) return kFinestLog;  // [htp.log.1]
+  if (op == Op::elu) return 0x1p-18f;    // [htp.elu.1]
+  return 0;
+}
+
+// A tensor like this one, whose steps are not too fine; itself, if they are not.
+TensorRef coarser(Lowering& l, TensorRef t) {
+  const auto* grid = std::get_if<qnn::ScaleOffset>(&l.spec(t).quantization);
+  const float finest = finest_steps(l.op());
+  if (!grid || qnn::size_of(l.spec(t).dtype) != 2 || grid->scale >= finest) return t;
+  const double least = l.spec(t).dtype == qnn::DataType::sfixed16 ? -32768 : 0;
+  const double low = (least + grid->offset) * static_cast<double>(grid->scale) / static_cast<double>(finest);
+  return l.temp(l.spec(t).dims, l.spec(t).dtype,
+                qnn::ScaleOffset{finest, static_cast<int32_t>(std::nearbyint(low) - least)});
 }
 
 // The sigmoid of x * sigmoid(x) with 16 bits: Qualcomm's library makes one op of the two for images that it
@@ -86,6 +94,10 @@ void add_unary(Lowering& l, const char* type, std::vector<Param> params = {}, bo
   // Accepted for floats and not prepared; halves have the same infinities on the device.  [htp.isinf.2]
   if (l.op() == Op::isinf && l.spec(x).dtype == qnn::DataType::f32) x = l.cast(x, qnn::DataType::f16);
   const TensorRef y = coarser(l, out);
+  if (const TensorRef coarse = l.op() == Op::elu ? coarser(l, x) : x; coarse != x) {
+    l.add("Convert", {x}, {coarse});
+    x = coarse;
+  }
   const std::vector<uint32_t>& d = l.spec(x).dims;
   std::vector<uint32_t> view;                 // that it is computed in, if another
   if (d.size() == 4 && is_gate_of_itself(l))  // reshapes keep them apart
