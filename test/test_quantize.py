@@ -129,3 +129,11 @@ def test_sums_of_16_by_16_bits_are_not_half_a_step_too_low(layer, decibels, tmp_
     for p in layer.parameters():
         p.uniform_(-0.3, 0.3)
     assert decibels_on_the_library(layer, torch.randn(8, 1, 32, 16, 16), "16a16w", tmp_path) > decibels
+
+
+def test_adding_a_mask_of_nothing_changes_nothing(tmp_path):
+    """Qualcomm's moves the numbers of a sum with zeros as they are, whatever the encodings."""
+    torch.manual_seed(0)
+    zeros = torch.zeros(1, 4, 8, 8)
+    attend = Function(lambda x: torch.nn.functional.scaled_dot_product_attention(x, x * 0.5, x + 1, attn_mask=zeros))
+    assert decibels_on_the_library(attend, torch.randn(8, 1, 4, 8, 16), "16a8w", tmp_path) > 55

@@ -116,6 +116,34 @@ Match add_before_concat(const Graph& graph, const Node& node) {
   return patch;
 }
 
+bool is_all(const Tensor* constant, double number) {
+  if (!constant || constant->count() == 0) return false;
+  const Tensor flat = to_contiguous(*constant);
+  for (int64_t i = 0; i < flat.count(); ++i)
+    if (element_real(flat, i) != number) return false;
+  return true;
+}
+
+// add(x, 0), sub(x, 0), mul(x, 1)  ->  x: masks that mask nothing, scales of 1. Qualcomm's library takes the
+// numbers of a sum with zeros as they are, whatever encodings operand and result have.
+Match drop_neutral(const Graph& graph, const Node& node) {
+  if (node.op != Op::add && node.op != Op::sub && node.op != Op::mul)
+    return no_match("not a sum, a difference or a product");
+  const ValueId y = node.output();
+  const double neutral = node.op == Op::mul ? 1 : 0;
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    const ValueId x = node.input(side);
+    if (node.op == Op::sub && side == 1) continue;
+    if (graph.constant(x) || !(graph.type(x) == graph.type(y))) continue;
+    if (graph.value(x).encoding != graph.value(y).encoding) continue;
+    if (!is_all(graph.constant(node.input(1 - side)), neutral)) continue;
+    Patch patch(graph, node);
+    patch.replace(y, x);
+    return patch;
+  }
+  return no_match("it changes something");
+}
+
 }  // namespace
 
 Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptions& options,
@@ -135,7 +163,8 @@ Status prepare_for_htp(Graph& graph, const HtpTarget& target, const RewriteOptio
       {"drop_identity", drop_identity},     {"merge_reshapes", merge_reshapes},
       {"merge_permutes", merge_permutes},   {"flatten_moved", flatten_moved},
       {"unflatten_moved", unflatten_moved}, {"add_before_concat", add_before_concat},
-      {"fold_constants", fold_constants},   {"choose_known", choose_known}};
+      {"drop_neutral", drop_neutral},       {"fold_constants", fold_constants},
+      {"choose_known", choose_known}};
   if (status.ok()) status = rewriter.apply(kTidy);
   if (status.ok()) status = settle_encodings(graph);
   if (report) report->refused = rewriter.refused();

@@ -105,7 +105,7 @@ TEST(HtpRules, what_is_added_to_a_token_and_the_others_is_added_before_they_are_
   const std::string text = lowered(prepared(R"(
 input %x: f32[1, 3, 4]
 constant %token: f32[1, 1, 4] = ...
-constant %places: f32[1, 4, 4] = ...
+constant %places: f32[1, 4, 4] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
 %1 = concat(%token, %x, dim=1) : f32[1, 4, 4]
 %2 = add(%1, %places) : f32[1, 4, 4]
 output %2
@@ -115,6 +115,31 @@ output %2
   ASSERT_NE(concat, std::string::npos) << text;
   EXPECT_LT(add, concat) << text;
   EXPECT_EQ(text.find("ElementWiseAdd", add + 1), std::string::npos) << text;
+}
+
+TEST(HtpRules, what_adds_nothing_or_multiplies_by_one_is_dropped) {
+  const std::string text = lowered(prepared(R"(
+input %x: f32[1, 3, 4]
+constant %nothing: f32[1, 3, 4] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+constant %one: f32[4] = [1, 1, 1, 1]
+constant %some: f32[4] = [0, 0, 1, 0]
+constant %wider: f32[2, 3, 4] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+%1 = exp(%x) : f32[1, 3, 4]
+%2 = add(%1, %nothing) : f32[1, 3, 4]
+%3 = mul(%one, %2) : f32[1, 3, 4]
+%4 = sub(%nothing, %3) : f32[1, 3, 4]
+%5 = add(%4, %some) : f32[1, 3, 4]
+%6 = add(%5, %wider) : f32[2, 3, 4]
+output %6
+)"));
+  const auto count = [&](std::string_view type) {
+    size_t n = 0;
+    for (size_t at = text.find(type); at != std::string::npos; at = text.find(type, at + 1)) ++n;
+    return n;
+  };
+  EXPECT_EQ(count("ElementWiseAdd("), 2u) << text;
+  EXPECT_EQ(count("ElementWiseSubtract("), 1u) << text;
+  EXPECT_EQ(count("ElementWiseMultiply("), 0u) << text;
 }
 
 TEST(HtpRules, a_log_softmax_is_of_bounded_numbers) {
