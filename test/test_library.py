@@ -62,6 +62,26 @@ def test_a_softmax_of_8_bits_over_many_has_a_scale_that_is_not_cut_to_nothing(tm
     assert decibels_on_the_library(Function(lambda x: torch.softmax(x, -1)), torch.randn(4, 1, 4, 1024) / 4, "8a8w", tmp_path) > 30
 
 
+@pytest.mark.parametrize("precision, size, least", [("16a8w", 0.003, 60), ("8a8w", 0.001, 45)])
+def test_a_softmax_of_numbers_close_together_is_right(precision, size, least, tmp_path):
+    """[htp.softmax.3]: Qualcomm's gives anything when its operand has steps below 2^-18 (8 bits: 2^-14)."""
+    torch.manual_seed(0)
+    assert decibels_on_the_library(Function(lambda x: torch.softmax(x, -1)), torch.randn(4, 1, 4, 16) * size, precision, tmp_path) > least
+
+
+@pytest.mark.parametrize("condition", [lambda x: x > 0.1, lambda x: x.sum(-1, keepdim=True) > 0])
+def test_a_choice_among_rows_of_16_bits_runs(condition, tmp_path):
+    """[htp.where.1]: Qualcomm's library cuts 16 rows of a product in two ways, and stops when it runs."""
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(64, 64).eval().requires_grad_(False)
+
+    def choose(x):
+        y = layer(x)
+        return torch.where(condition(y), y * 0.5, y * 2)
+
+    assert decibels_on_the_library(Function(choose), torch.randn(4, 1, 16, 64), "16a8w", tmp_path) > 30
+
+
 @pytest.mark.parametrize("size", [5, 16])
 def test_a_cubic_resize_of_16_bits_computes_with_floats(size, tmp_path):
     """Qualcomm's of 16 bits gives anything at times."""

@@ -28,4 +28,13 @@ Encoding fitted(const Tensor& data, DType storage) {
   return e;
 }
 
+std::optional<qnn::ScaleOffset> coarser(const qnn::TensorSpec& tensor, float finest) {
+  const auto* grid = std::get_if<qnn::ScaleOffset>(&tensor.quantization);
+  if (!grid || grid->scale >= finest) return std::nullopt;
+  const DType storage = qnn::storage_of(tensor.dtype);
+  const double least = is_signed(storage) ? -std::ldexp(1.0, static_cast<int>(size_of(storage)) * 8 - 1) : 0;
+  const double low = (least + grid->offset) * static_cast<double>(grid->scale) / static_cast<double>(finest);
+  return qnn::ScaleOffset{finest, static_cast<int32_t>(std::nearbyint(low) - least)};
+}
+
 }  // namespace sixfold

@@ -95,6 +95,14 @@ TensorRef repeated(Lowering& l, size_t i) {
   return all;
 }
 
+// Rows of 16 bits that a product made: Qualcomm's library cuts them in one way for the condition and in
+// another for the numbers, and does not run. As images with a width of one they stay whole. [htp.where.1]
+bool selects_rows(const Lowering& l, const std::vector<uint32_t>& dims) {
+  if (!l.quantized() || qnn::size_of(fixed_type(*l.out_encoding())) != 2) return false;
+  if (dims.size() < 2 || dims.size() > 4) return false;
+  return std::all_of(dims.begin(), dims.end() - 2, [](uint32_t n) { return n == 1; });
+}
+
 }  // namespace
 
 void binary(Lowering& l) {
@@ -107,7 +115,25 @@ void binary(Lowering& l) {
   l.add_simple(type);
 }
 
-void where(Lowering& l) { l.add_simple("ElementWiseSelect"); }
+void where(Lowering& l) {
+  const TensorRef y = l.out();
+  if (!l.status().ok()) return;
+  if (!selects_rows(l, l.spec(y).dims)) return l.add_simple("ElementWiseSelect");
+  const auto image = [](std::vector<uint32_t> dims) {
+    if (dims.size() == 4) dims.erase(dims.begin());
+    if (dims.size() >= 2) dims.insert(dims.end() - 1, 1);
+    return dims;
+  };
+  std::vector<TensorRef> operands;
+  for (size_t i = 0; i < l.inputs(); ++i) {
+    const TensorRef x = l.in(i);
+    if (!l.status().ok()) return;
+    operands.push_back(l.reshape(x, image(l.spec(x).dims)));
+  }
+  const TensorRef part = l.temp(image(l.spec(y).dims), y);
+  l.add("ElementWiseSelect", std::move(operands), {part});
+  l.add("Reshape", {part}, {y});
+}
 
 // One slope for each channel, which is the last axis in this form, or one for all.
 void prelu(Lowering& l) { l.add("Prelu", {l.in(0), l.in_form(1, Form::plain)}, {l.out()}); }

@@ -45,11 +45,28 @@ TensorRef parameter(Lowering& l, size_t i, int64_t count, double otherwise, bool
 
 // A softmax of 8 bits cuts the scale of its result to a multiple of 2^-16: below, all results are the largest
 // number. [htp.softmax.2]
-constexpr float kFinestSoftmax = 0x1p-16f;
-bool is_too_fine(const Lowering& l) {
-  const Encoding* y = l.out_encoding();
-  return l.quantized() && y && qnn::size_of(fixed_type(*l.encoding(0))) == 1 &&
-         fixed_type(*y) == qnn::DataType::ufixed8 && y->scales[0] < kFinestSoftmax;
+constexpr float kFinestResult = 0x1p-16f;
+// Finer steps of its operand give anything. Coarser ones than these would show in no result. [htp.softmax.3]
+constexpr float kFinestOperand8 = 0x1p-14f, kFinestOperand16 = 0x1p-18f;
+
+void add_softmax(Lowering& l, int64_t axis) {
+  TensorRef x = l.in();
+  const TensorRef out = l.out();
+  if (!l.status().ok()) return;
+  const bool bytes = qnn::size_of(l.spec(x).dtype) == 1;
+  TensorRef y = out;
+  if (l.quantized()) {
+    if (const auto grid = coarser(l.spec(x), bytes ? kFinestOperand8 : kFinestOperand16)) {
+      const TensorRef part = l.temp(l.spec(x).dims, l.spec(x).dtype, *grid);
+      l.add("Convert", {x}, {part});
+      x = part;
+    }
+    if (const auto grid = coarser(l.spec(out), kFinestResult);
+        grid && bytes && l.spec(out).dtype == qnn::DataType::ufixed8)
+      y = l.temp(l.spec(out).dims, l.spec(out).dtype, *grid);
+  }
+  l.add("Softmax", {x}, {y}, {{"axis", static_cast<uint32_t>(axis)}});
+  if (y != out) l.add("Convert", {y}, {out});
 }
 
 }  // namespace
@@ -59,15 +76,7 @@ void softmax(Lowering& l) {
   if (axis + 1 != static_cast<int64_t>(l.rank()))
     return l.refuse(
         cat("the device has it along the last axis only, not ", axis, " of ", l.rank(), "  [htp.softmax.1]"));
-  if (l.op() == Op::softmax && !is_too_fine(l))
-    return l.add_simple("Softmax", {{"axis", static_cast<uint32_t>(axis)}});
-  if (l.op() == Op::softmax) {
-    const TensorRef x = l.in(), y = l.out();
-    if (!l.status().ok()) return;
-    const TensorRef part = l.temp(l.spec(y).dims, l.spec(y).dtype, qnn::ScaleOffset{kFinestSoftmax, 0});
-    l.add("Softmax", {x}, {part}, {{"axis", static_cast<uint32_t>(axis)}});
-    return l.add("Convert", {part}, {y});
-  }
+  if (l.op() == Op::softmax) return add_softmax(l, axis);
   if (l.rank() <= 4) return l.add_simple("LogSoftmax", {{"axis", static_cast<uint32_t>(axis)}});
   const TensorRef x = l.in(), y = l.out();
   if (!l.status().ok()) return;

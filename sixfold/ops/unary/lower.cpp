@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "sixfold/graph/precision.h"
+#include "sixfold/lower/fit.h"
 #include "sixfold/lower/lowering.h"
 
 namespace sixfold::lower {
@@ -63,14 +64,10 @@ float finest_steps(Op op) {
 }
 
 // A tensor like this one, whose steps are not too fine; itself, if they are not.
-TensorRef coarser(Lowering& l, TensorRef t) {
-  const auto* grid = std::get_if<qnn::ScaleOffset>(&l.spec(t).quantization);
-  const float finest = finest_steps(l.op());
-  if (!grid || qnn::size_of(l.spec(t).dtype) != 2 || grid->scale >= finest) return t;
-  const double least = l.spec(t).dtype == qnn::DataType::sfixed16 ? -32768 : 0;
-  const double low = (least + grid->offset) * static_cast<double>(grid->scale) / static_cast<double>(finest);
-  return l.temp(l.spec(t).dims, l.spec(t).dtype,
-                qnn::ScaleOffset{finest, static_cast<int32_t>(std::nearbyint(low) - least)});
+TensorRef on_fit_steps(Lowering& l, TensorRef t) {
+  if (qnn::size_of(l.spec(t).dtype) != 2) return t;
+  const auto grid = coarser(l.spec(t), finest_steps(l.op()));
+  return grid ? l.temp(l.spec(t).dims, l.spec(t).dtype, *grid) : t;
 }
 
 // The sigmoid of x * sigmoid(x) with 16 bits: Qualcomm's library makes one op of the two for images that it
@@ -93,8 +90,8 @@ void add_unary(Lowering& l, const char* type, std::vector<Param> params = {}, bo
   if (!l.status().ok()) return;
   // Accepted for floats and not prepared; halves have the same infinities on the device.  [htp.isinf.2]
   if (l.op() == Op::isinf && l.spec(x).dtype == qnn::DataType::f32) x = l.cast(x, qnn::DataType::f16);
-  const TensorRef y = coarser(l, out);
-  if (const TensorRef coarse = l.op() == Op::elu ? coarser(l, x) : x; coarse != x) {
+  const TensorRef y = on_fit_steps(l, out);
+  if (const TensorRef coarse = l.op() == Op::elu ? on_fit_steps(l, x) : x; coarse != x) {
     l.add("Convert", {x}, {coarse});
     x = coarse;
   }
