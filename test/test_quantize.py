@@ -132,7 +132,7 @@ def test_sums_of_16_by_16_bits_are_not_half_a_step_too_low(layer, decibels, tmp_
 
 
 def test_adding_a_mask_of_nothing_changes_nothing(tmp_path):
-    """Qualcomm's moves the numbers of a sum with zeros as they are, whatever the encodings."""
+    """A sum with zeros is another op to Qualcomm's library: ours has none."""
     torch.manual_seed(0)
     zeros = torch.zeros(1, 4, 8, 8)
     attend = Function(lambda x: torch.nn.functional.scaled_dot_product_attention(x, x * 0.5, x + 1, attn_mask=zeros))

@@ -117,7 +117,9 @@ Encoding fit_addend(const Encoding& grid, const Encoding& sum) {
   const auto least = static_cast<double>(grid.scales[0]);
   for (int i = 0; i < kMostHalves && scale / 2 >= least; ++i) scale /= 2;
   while (scale < least) scale *= 2;
-  return with_scale(grid, scale);
+  // Zeros are another op to the device: what is less than half a step stays on its own grid.
+  const double most = least * static_cast<double>(grid.quant_max - grid.quant_min);
+  return most < scale ? grid : with_scale(grid, scale);
 }
 
 void fit_norm_offsets(Graph& quantized) {

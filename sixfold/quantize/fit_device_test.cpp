@@ -43,7 +43,8 @@ TEST(FitDevice, constants_that_are_added_have_steps_of_the_sum_halved) {
     return e;
   };
   const Encoding sum = wide(7.8e-5, 300);
-  for (const double constant : {1e-6, 0.0838, 3.3, 40.0}) {
+  EXPECT_EQ(fit_addend(wide(1e-10 / 65535, 0), sum), wide(1e-10 / 65535, 0));  // it would be nothing
+  for (const double constant : {2e-6, 0.0838, 3.3, 40.0}) {
     const Encoding e = fit_addend(wide(constant / 65535, 65535), sum);  // all of it below zero
     const double halves = std::log2(static_cast<double>(sum.scales[0]) / static_cast<double>(e.scales[0]));
     EXPECT_EQ(halves, std::round(halves)) << constant;

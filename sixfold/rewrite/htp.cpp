@@ -124,8 +124,8 @@ bool is_all(const Tensor* constant, double number) {
   return true;
 }
 
-// add(x, 0), sub(x, 0), mul(x, 1)  ->  x: masks that mask nothing, scales of 1. Qualcomm's library takes the
-// numbers of a sum with zeros as they are, whatever encodings operand and result have.
+// add(x, 0), sub(x, 0), mul(x, 1)  ->  x: masks that mask nothing, scales of 1. As outputs of a graph,
+// Qualcomm's library has the numbers of such a sum on the operand's grid, whatever encoding the sum has.
 Match drop_neutral(const Graph& graph, const Node& node) {
   if (node.op != Op::add && node.op != Op::sub && node.op != Op::mul)
     return no_match("not a sum, a difference or a product");
