@@ -66,7 +66,7 @@ Result<std::optional<Step>> prepare_with_constant(const OpView& op, Prepare& pre
   if (x.dtype != y.dtype || constant.dtype != y.dtype || x.count() != y.count()) return std::optional<Step>();
   // The library drops a sum with zeros: whoever follows reads the operand, with its encoding, and only one
   // who reads the graph's output takes the operand's numbers for the sum's.
-  if (adds && (x.quantization == y.quantization || y.kind == TensorKind::output)) {
+  if (adds && (x.quantization == y.quantization || y.kind == TensorKind::app_read)) {
     SF_ASSIGN(const uint8_t* zero,
               prepare.pack_values<uint8_t>(1, [&](std::span<uint8_t> flag) { flag[0] = is_zero(constant); }));
     if (*zero != 0) {
