@@ -119,3 +119,26 @@ def test_an_elu_of_16_bits_has_no_steps_that_are_too_fine(size, tmp_path):
     """[htp.elu.1]: below 2^-18 the library's is wrong everywhere."""
     torch.manual_seed(0)
     assert decibels_on_the_library(Function(torch.nn.functional.elu), torch.randn(4, 1, 16, 8) * size, "16a8w", tmp_path) > 40
+
+
+@pytest.mark.parametrize("function", [torch.exp, torch.exp2, torch.nn.functional.softplus, torch.nn.functional.mish])
+@pytest.mark.parametrize("shape", [(4, 8), (2, 2, 2, 2, 2)])
+def test_exponentials_of_halves_far_below_zero_are_zero(function, shape, tmp_path):
+    """[htp.exp.1]: the library's are 131072 of either sign at -100, -500 and others."""
+    x = torch.linspace(-1500, 8, 32).reshape(1, *shape)
+    assert decibels_on_the_library(Function(function), x, "fp16", tmp_path) > 50
+
+
+def test_a_log_softmax_of_halves_along_an_axis_of_one_is_zero(tmp_path):
+    """[htp.log_softmax.1]: the library's is not."""
+    model = Function(lambda x: torch.log_softmax(x, 1) + 1)
+    assert decibels_on_the_library(model, torch.randn(2, 3, 1, 6), "fp16", tmp_path) > 60
+
+
+@pytest.mark.parametrize("precision, least", [("fp16", 60), ("16a8w", 60), ("8a8w", 35)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_columns_fold_to_an_image(stride, precision, least, tmp_path):
+    """[htp.col2im.1]: a sum of nine padded images came out at 10 dB."""
+    torch.manual_seed(0)
+    model = Function(lambda x: torch.nn.functional.fold(x, (8, 8), 3, padding=1, stride=stride))
+    assert decibels_on_the_library(model, torch.randn(4, 1, 27, 64 // stride**2), precision, tmp_path) > least

@@ -82,9 +82,18 @@ bool is_gate_of_itself(const Lowering& l) {
   });
 }
 
+// Of a half below -88 or so the library's exp may be 131072, of either sign. All that is below -17.4 is 0, so
+// nothing is lost at -32.  [htp.exp.1]
+TensorRef bounded(Lowering& l, TensorRef x) {
+  const TensorRef y = l.temp(l.spec(x).dims, x);
+  l.add("ElementWiseMaximum", {x, l.number(-32)}, {y});
+  return y;
+}
+
 // Four axes are enough for all, and all that most of the device's ops take: the first two become one.
 void add_unary(Lowering& l, const char* type, std::vector<Param> params = {}, bool five = false) {
-  const bool tests = l.op() == Op::isinf || l.op() == Op::isnan;
+  const bool tests = l.op() == Op::isinf || l.op() == Op::isnan,
+             has_bound = l.op() == Op::exp && !l.quantized();
   TensorRef x = tests ? l.in_float() : l.in();
   const TensorRef out = l.out();
   if (!l.status().ok()) return;
@@ -100,23 +109,19 @@ void add_unary(Lowering& l, const char* type, std::vector<Param> params = {}, bo
   if (d.size() == 4 && is_gate_of_itself(l))  // reshapes keep them apart
     view = d[1] > 1 ? std::vector<uint32_t>{d[0], 1, d[1] * d[2], d[3]}
                     : std::vector<uint32_t>{d[0], d[2], 1, d[3]};
-  else if (l.rank() == 5 && !five)
+  else if (l.rank() == 5 && (!five || has_bound))
     view = {d[0] * d[1], d[2], d[3], d[4]};
-  if (view.empty()) {
-    l.add(type, {x}, {y}, std::move(params));
-  } else {
-    const TensorRef part = l.temp(view, y);
-    l.add(type, {l.reshape(x, view)}, {part}, std::move(params));
-    l.add("Reshape", {part}, {y});
-  }
+  const TensorRef part = view.empty() ? y : l.temp(view, y);
+  if (!view.empty()) x = l.reshape(x, view);
+  if (has_bound) x = bounded(l, x);
+  l.add(type, {x}, {part}, std::move(params));
+  if (!view.empty()) l.add("Reshape", {part}, {y});
   if (y != out) l.add("Convert", {y}, {out});
 }
 
 }  // namespace
 
 void unary(Lowering& l) {
-  if (l.op() == Op::isinf && l.rank() > 4)
-    return l.refuse("the device accepts five axes and fails on them  [htp.isinf.1]");
   if (l.op() == Op::isinf)
     return add_unary(l, "IsInf", {{"detect_negative", true}, {"detect_positive", true}});
   if (l.op() == Op::isnan) return add_unary(l, "IsNan");
