@@ -130,7 +130,7 @@ def test_exponentials_of_halves_far_below_zero_are_zero(function, shape, tmp_pat
 
 
 def test_a_log_softmax_of_halves_along_an_axis_of_one_is_zero(tmp_path):
-    """[htp.log_softmax.1]: the library's is not."""
+    """[htp.log_softmax.2]: the library's is not."""
     model = Function(lambda x: torch.log_softmax(x, 1) + 1)
     assert decibels_on_the_library(model, torch.randn(2, 3, 1, 6), "fp16", tmp_path) > 60
 

@@ -20,6 +20,9 @@ Match softmax(Htp& h) {
   const ValueId x = h.in();
   const int64_t rank = h.rank(x), dim = h.attrs().integer("dim");
   if (rank == 0) return h.result(h.patch.scalar(h.op() == Op::softmax ? 1.0 : 0.0, h.dtype(x)));
+  // Along an axis of one the device's own is not 0.  [htp.log_softmax.2]
+  if (h.op() == Op::log_softmax && h.term().dims()[static_cast<size_t>(dim)] == Dim(1))
+    return h.result(h.term() - h.term());
   if (dim == rank - 1 || (dim == 1 && rank >= 3 && rank <= 5)) {
     if (h.op() == Op::softmax || h.graph.value(x).encoding || is_bounded(h))
       return no_match("the device has it");

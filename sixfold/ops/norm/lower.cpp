@@ -77,9 +77,6 @@ void softmax(Lowering& l) {
     return l.refuse(
         cat("the device has it along the last axis only, not ", axis, " of ", l.rank(), "  [htp.softmax.1]"));
   if (l.op() == Op::softmax) return add_softmax(l, axis);
-  // Of floats and along an axis of one the library's is not 0.  [htp.log_softmax.1]
-  if (!l.quantized() && l.shape().back() == 1)
-    return l.add("ElementWiseSubtract", {l.in(), l.in()}, {l.out()});
   if (l.rank() <= 4) return l.add_simple("LogSoftmax", {{"axis", static_cast<uint32_t>(axis)}});
   const TensorRef x = l.in(), y = l.out();
   if (!l.status().ok()) return;
