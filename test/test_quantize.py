@@ -87,6 +87,14 @@ def test_samples_are_asked_for(tmp_path):
     assert "--calib" in said
 
 
+def test_what_needs_encodings_is_refused_where_there_are_none(samples, tmp_path):
+    for flags in (["--recipe", "r.json"], ["--equalize"], ["--export-encodings", tmp_path / "e.json"]):
+        said = fails("compile", MODEL, "-o", tmp_path / "m.pte", "--precision", "fp16", *flags)
+        assert f"{flags[0]} is for values with encodings, and --precision fp16 gives them none" in said
+    report = made(tmp_path / "m.pte", samples, "--precision", "fp16")
+    assert "no sample of --calib is read: --precision fp16 needs no ranges" in report["methods"][0]["notes"]
+
+
 def test_symbolic_sizes_are_asked_for(tmp_path):
     shapes = ({0: torch.export.Dim("n", min=2, max=9)},)
     model = torch.export.export(torch.nn.Linear(3, 4), (torch.randn(4, 3),), dynamic_shapes=shapes)

@@ -104,6 +104,25 @@ Status plan_quantized(PlannedMethod& planned, HtpMethod& method, const HtpChoice
   return {};
 }
 
+// What is asked of the quantizer where nothing is quantized.
+Status refuse_idle_options(const HtpChoice& choice, std::vector<std::string>& notes) {
+  const std::pair<const char*, bool> asked[] = {{"--recipe", !choice.recipe.empty()},
+                                                {"--encodings", !choice.encodings.empty()},
+                                                {"--export-encodings", !choice.export_encodings.empty()},
+                                                {"--simulated", !choice.simulated.empty()},
+                                                {"--block-size", !choice.block_sizes.empty()},
+                                                {"--smooth", choice.smooth > 0},
+                                                {"--equalize", choice.equalize},
+                                                {"--search-scales", choice.search_scales}};
+  for (const auto& [name, given] : asked)
+    if (given)
+      return invalid_argument(name, " is for values with encodings, and --precision ", choice.precision,
+                              " gives them none");
+  if (!choice.calib.empty())
+    notes.push_back(cat("no sample of --calib is read: --precision ", choice.precision, " needs no ranges"));
+  return {};
+}
+
 }  // namespace
 
 Result<PlannedMethod> plan_for_htp(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device) {
@@ -114,6 +133,7 @@ Result<PlannedMethod> plan_for_htp(HtpMethod& method, const HtpChoice& choice, H
          quantize_weights(out.canonical, {choice.per_channel_conv, choice.per_channel_linear}))
       method.notes.push_back(std::move(note));
   const bool quantizes = !scheme.computes_in_float();
+  if (!quantizes) SF_TRY(refuse_idle_options(choice, method.notes));
   out.options.target = {.arch = device.arch, .single_heads = choice.single_heads, .quantizes = quantizes};
   out.options.partition.skip_nodes.insert(choice.skip_nodes.begin(), choice.skip_nodes.end());
   out.options.partition.skip_ops.insert(choice.skip_ops.begin(), choice.skip_ops.end());
