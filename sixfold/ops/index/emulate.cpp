@@ -135,27 +135,39 @@ struct Scatter {
   DataType index_type;
   Codec in, updates, out;
 
+  // Sums in fixed point are cut to the output's range once, at the end.
+  bool sums() const { return reduction == 1 && is_narrow_fixed(out.dtype); }
+
+  // f(where, which): element `where` of the output takes update `which`.
+  template <typename F>
+  void for_updates(const std::byte* indices, const F& f) const {
+    const auto width = static_cast<int64_t>(tuples.size());
+    for (int64_t i = 0; i < count; ++i) {
+      if (!rows) {
+        f(along.offset(i) + index_at(indices, index_type, i, along.axis_extent) * along.axis_stride, i);
+        continue;
+      }
+      int64_t at = 0;
+      for (size_t d = 0; d < tuples.size(); ++d)
+        at = at * tuples[d] + index_at(indices, index_type, i * width + static_cast<int64_t>(d), tuples[d]);
+      for (int64_t k = 0; k < run_length; ++k) f(at * run_length + k, i * run_length + k);
+    }
+  }
+
   void run(const Run& run) const {
     with_type(out.dtype, [&](auto t) {
       using T = decltype(t);
       T* y = run.out<T>();
       const T *x = run.in<T>(0), *u = run.in<T>(2);
-      for (int64_t i = 0; i < data_count; ++i) combine(y + i, x[i], 0, out, in);
-      for (int64_t i = 0; i < count; ++i) {
-        if (!rows) {
-          const int64_t at =
-              along.offset(i) + index_at(run.ins[1], index_type, i, along.axis_extent) * along.axis_stride;
-          combine(y + at, u[i], reduction, out, updates);
-          continue;
-        }
-        int64_t at = 0;
-        const auto width = static_cast<int64_t>(tuples.size());
-        for (size_t d = 0; d < tuples.size(); ++d)
-          at = at * tuples[d] +
-               index_at(run.ins[1], index_type, i * width + static_cast<int64_t>(d), tuples[d]);
-        for (int64_t k = 0; k < run_length; ++k)
-          combine(y + at * run_length + k, u[i * run_length + k], reduction, out, updates);
+      if (sums()) {
+        auto* total = reinterpret_cast<double*>(run.scratch);
+        for (int64_t i = 0; i < data_count; ++i) total[i] = in.decode(x[i]);
+        for_updates(run.ins[1], [&](int64_t at, int64_t i) { total[at] += updates.decode(u[i]); });
+        for (int64_t i = 0; i < data_count; ++i) y[i] = out.encode<T>(total[i]);
+        return;
       }
+      for (int64_t i = 0; i < data_count; ++i) combine(y + i, x[i], 0, out, in);
+      for_updates(run.ins[1], [&](int64_t at, int64_t i) { combine(y + at, u[i], reduction, out, updates); });
     });
   }
 };
@@ -200,11 +212,11 @@ struct TopK {
           const V p = static_cast<V>(x[a]), q = static_cast<V>(x[b]);
           if constexpr (!std::is_integral_v<V>) {  // NaN is the largest
             if (p != p || q != q) {
-              if (p != p && q != q) return a < b;
+              if (p != p && q != q) return a > b;
               return (p != p) == largest;
             }
           }
-          if (p == q) return a < b;
+          if (p == q) return a > b;  // the library's order
           return largest ? p > q : p < q;
         };
         std::partial_sort(order, order + k, order + width, before);
@@ -335,6 +347,7 @@ Result<Step> prepare_scatter(const OpView& op, Prepare& prepare) {
                .in = Codec::of(x),
                .updates = Codec::of(u),
                .out = Codec::of(op.out())};
+  if (step.sums()) prepare.need_scratch(static_cast<size_t>(x.count()) * sizeof(double));
   // Numbers are put there as they are stored, whatever their encodings.
   if (step.reduction == 0 && is_narrow_fixed(x.dtype)) step.in = step.updates = step.out;
   if (op.type == "ScatterElements") {
