@@ -105,11 +105,15 @@ Result<Step> prepare_softmax(const OpView& op, Prepare& prepare) {
   int exponent = 0;
   const double mantissa = std::frexp(step * std::numbers::log2e, &exponent);
   const double halves = std::ldexp(std::floor(mantissa * 256), exponent - 8);
+  // From 16 bits: a step of less than 2^-18 of an octave has an exponent too much, so that all but the
+  // largest count twice.
+  const double share = count > 256 && step * std::numbers::log2e < 0x1p-18 ? 2 : 1;
   SF_ASSIGN(const uint32_t* exponents, prepare.pack_values<uint32_t>(count, [&](std::span<uint32_t> out) {
     for (size_t d = 0; d < out.size(); ++d) {
       const auto distance = static_cast<double>(d);
-      out[d] = static_cast<uint32_t>(narrow ? std::floor(std::exp2(-halves * distance) * 32768)
-                                            : std::floor(std::exp(-step * distance) * 0x1p30 + 0.5));
+      out[d] = static_cast<uint32_t>(
+          narrow ? std::floor(std::exp2(-halves * distance) * 32768)
+                 : std::floor((d > 0 ? share : 1) * std::exp(-step * distance) * 0x1p30 + 0.5));
     }
   }));
   cpu::RealCode code = Codec::of(y).rows();
