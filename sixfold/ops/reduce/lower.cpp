@@ -85,6 +85,7 @@ void cumsum(Lowering& l) {
   const TensorRef x = l.in(), y = l.out();
   if (!l.status().ok()) return;
   std::vector<uint32_t> three = around_axis(l.spec(x).dims, axis);
+  if (axis + 1 == l.rank()) three.pop_back();  // it stays the last
   TensorRef from = l.reshape(x, three);
   if (turns) {
     from = l.transpose(from, {0, 2, 1});

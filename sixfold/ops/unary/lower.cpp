@@ -109,6 +109,8 @@ void add_unary(Lowering& l, const char* type, std::vector<Param> params = {}, bo
   if (d.size() == 4 && is_gate_of_itself(l))  // reshapes keep them apart
     view = d[1] > 1 ? std::vector<uint32_t>{d[0], 1, d[1] * d[2], d[3]}
                     : std::vector<uint32_t>{d[0], d[2], 1, d[3]};
+  else if (d.size() == 3 && is_gate_of_itself(l))
+    view = {d[0] * d[1], d[2]};
   else if (l.rank() == 5 && (!five || has_bound))
     view = {d[0] * d[1], d[2], d[3], d[4]};
   const TensorRef part = view.empty() ? y : l.temp(view, y);
