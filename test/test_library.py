@@ -12,11 +12,12 @@ from test_qnn import needs_libraries
 pytestmark = needs_libraries
 
 
-def decibels_on_the_library(module, x, precision, tmp_path):
+def decibels_on_the_library(module, x, precision, tmp_path, *options):
     torch.export.save(torch.export.export(module, (x[0],)), tmp_path / "m.pt2")
     np.savez(tmp_path / "x.npz", in0=x.numpy())
     calibration = [] if precision == "fp16" else ["--calib", tmp_path / "x.npz"]
-    done = call("compile", tmp_path / "m.pt2", "-o", tmp_path / "m.pte", "--engine", "qnn", "--precision", precision, *calibration, env=environment())
+    done = call("compile", tmp_path / "m.pt2", "-o", tmp_path / "m.pte", "--engine", "qnn", "--precision", precision, *calibration, *options,
+                env=environment())
     assert done.returncode == 0, done.stderr
     done = call("run", tmp_path / "m.pte", "--engine", "qnn", "--npz", tmp_path / "x.npz", "--npz-out", tmp_path / "y.npz", env=environment())
     assert done.returncode == 0, done.stderr
@@ -142,3 +143,25 @@ def test_columns_fold_to_an_image(stride, precision, least, tmp_path):
     torch.manual_seed(0)
     model = Function(lambda x: torch.nn.functional.fold(x, (8, 8), 3, padding=1, stride=stride))
     assert decibels_on_the_library(model, torch.randn(4, 1, 27, 64 // stride**2), precision, tmp_path) > least
+
+
+@pytest.mark.parametrize("precision, least", [("8a8w", 35), ("16a8w", 45)])
+def test_several_filters_for_each_channel_are_on_the_npu(precision, least, tmp_path):
+    """[htp.conv.5]: the library accepts them as DepthWiseConv2d and does not prepare them."""
+    torch.manual_seed(0)
+    layer = torch.nn.Conv2d(8, 16, 3, groups=8).requires_grad_(False)
+    assert decibels_on_the_library(layer, torch.randn(4, 1, 8, 9, 9), precision, tmp_path, "--fail-on-fallback") > least
+
+
+def test_a_silu_of_16_bits_between_products_of_experts(tmp_path):
+    """[htp.silu.1]: with transposes around it the library makes one op of x * sigmoid(x) in three axes too; 5 dB."""
+    torch.manual_seed(0)
+    up, down = torch.randn(4, 32, 48) / 3, torch.randn(4, 48, 32) / 3
+    model = Function(lambda x: torch.einsum("teh,ehd->ted", torch.nn.functional.silu(torch.einsum("td,edh->teh", x, up)), down))
+    assert decibels_on_the_library(model, torch.randn(4, 11, 32), "16a8w", tmp_path) > 60
+
+
+def test_a_cumulative_sum_of_8_bits_along_the_last_of_five_axes(tmp_path):
+    """[htp.cumsum.1]"""
+    torch.manual_seed(0)
+    assert decibels_on_the_library(Function(lambda x: torch.cumsum(x, -1)), torch.randn(4, 2, 2, 3, 2, 4), "8a8w", tmp_path) > 30

@@ -81,8 +81,10 @@ void convolution(Lowering& l) {
     type = n == 3 ? "Conv3d" : "Conv2d";
     params.push_back(words("dilation", numbers(a, "dilation", line, 1)));
   }
-  // One filter for each channel has an op of its own. Up to two groups it is slower than the other.
-  const bool depthwise = !transposed && n < 3 && single && groups > 2;
+  // One filter for each channel has an op of its own. Up to two groups it is slower than the other, and with
+  // several filters of 8 bits for a channel the library accepts and does not prepare it.  [htp.conv.5]
+  const bool several = w_shape[0] > groups && l.quantized();
+  const bool depthwise = !transposed && n < 3 && single && groups > 2 && !several;
   if (depthwise)
     type = "DepthWiseConv2d";
   else

@@ -134,19 +134,25 @@ Match col2im(Htp& h) {
     y = h.slice(y, 2, padding[0], padding[0] + size[0]);
     return h.result(h.reshape(h.slice(y, 3, padding[1], padding[1] + size[1]), h.out_type().dims));
   }
-  // A convolution that is transposed: of each channel's taps, one goes to each place of the filter.
+  // A convolution that is transposed: of each channel's taps, one goes to each place of the filter. The
+  // device has no dilation there, so the filter has the zeros.
+  Shape extent, more;  // more: rows and columns that no window reaches
+  for (size_t i = 0; i < 2; ++i) {
+    extent.push_back(dilation[i] * (kernel[i] - 1) + 1);
+    more.push_back(size[i] + 2 * padding[i] - (steps[i] - 1) * stride[i] - extent[i]);
+  }
   std::byte* bytes = nullptr;
-  Tensor filter = Tensor::allocate(DType::f32, {in[1], 1, kernel[0], kernel[1]}, &bytes);
-  for (int64_t i = 0; i < in[1]; ++i) reinterpret_cast<float*>(bytes)[i * taps + i % taps] = 1;
-  Shape more;  // rows and columns that no window reaches
-  for (size_t i = 0; i < 2; ++i)
-    more.push_back(size[i] + 2 * padding[i] - (steps[i] - 1) * stride[i] - dilation[i] * (kernel[i] - 1) - 1);
+  Tensor filter = Tensor::allocate(DType::f32, {in[1], 1, extent[0], extent[1]}, &bytes);
+  for (int64_t i = 0; i < in[1]; ++i) {
+    const int64_t row = i % taps / kernel[1] * dilation[0], column = i % kernel[1] * dilation[1];
+    reinterpret_cast<float*>(bytes)[(i * extent[0] + row) * extent[1] + column] = 1;
+  }
   const ValueId points = h.reshape(x, to_dims({in[0], in[1], steps[0], steps[1]}));
   const ValueId y = h.add(Op::convolution, {points, h.patch.constant(std::move(filter)), kNoValue},
                           {{"stride", to_dims(stride)},
                            {"padding", to_dims(padding)},
                            {"padding_end", to_dims(padding)},
-                           {"dilation", to_dims(dilation)},
+                           {"dilation", Dims{1, 1}},
                            {"transposed", true},
                            {"output_padding", to_dims(more)},
                            {"groups", Dim(channels)},
