@@ -145,3 +145,13 @@ def test_adding_a_mask_of_nothing_changes_nothing(tmp_path):
     zeros = torch.zeros(1, 4, 8, 8)
     attend = Function(lambda x: torch.nn.functional.scaled_dot_product_attention(x, x * 0.5, x + 1, attn_mask=zeros))
     assert decibels_on_the_library(attend, torch.randn(8, 1, 4, 8, 16), "16a8w", tmp_path) > 55
+
+
+@pytest.mark.parametrize("precision,least", [("8a8w", 35), ("16a8w", 50)])
+@pytest.mark.parametrize("low,high", [(-1, 1), (-0.3, 1), (-1, 0.2)])
+def test_an_arc_sine_has_a_number_at_its_ends(low, high, precision, least, tmp_path):
+    """A grid that reaches -1.004 has no number there."""
+    torch.manual_seed(0)
+    x = torch.rand(8, 1, 8, 40) * (high - low) + low
+    x[..., 0], x[..., 1] = low, high
+    assert decibels_on_the_library(Function(torch.asin), x, precision, tmp_path) > least

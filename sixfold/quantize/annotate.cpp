@@ -276,8 +276,10 @@ class Annotator {
       const auto is = [&](Op op, const Node* n) { return n && n->op == op && is_quantized(n->id); };
       g.softmax_result = g.softmax_result || is(Op::softmax, graph_.producer(v.id));
       g.log_result = g.log_result || is(Op::log, graph_.producer(v.id));
-      for (const NodeId u : v.users)
+      for (const NodeId u : v.users) {
         g.softmax_operand = g.softmax_operand || is(Op::softmax, &graph_.node(u));
+        g.arc_operand = g.arc_operand || is(Op::asin, &graph_.node(u));
+      }
       if (!info_[v.id.index].ignored) g.ranged.push_back(v.id);
       plan_.group[v.id.index] = it->second;
     }

@@ -111,6 +111,20 @@ Encoding fit_log_result(const Encoding& grid) {
   return grid.scales[0] >= kFinestLog ? grid : with_scale(grid, static_cast<double>(kFinestLog));
 }
 
+Encoding fit_arc_operand(const Encoding& grid) {
+  const auto scale = static_cast<double>(grid.scales[0]);
+  const double low = (static_cast<double>(grid.quant_min) - grid.zero_points[0]) * scale;
+  const double high = (static_cast<double>(grid.quant_max) - grid.zero_points[0]) * scale;
+  const bool wide = grid.quant_max - grid.quant_min > 255;
+  const double steps = std::min(std::floor(1 / scale), wide ? 32767.0 : 127.0);  // from 0 to 1
+  if ((low >= -1 && high <= 1) || steps < 1) return grid;
+  // A little below 1, since that may be rounded up: of 16 bits the device's numbers have no more themselves.
+  Encoding e = with_scale(grid, 1 / (steps + (wide ? 0.4 : 1e-4)));
+  e.zero_points[0] =
+      std::min(e.zero_points[0], static_cast<int32_t>(grid.quant_min + static_cast<int64_t>(steps)));
+  return e;
+}
+
 Encoding fit_addend(const Encoding& grid, const Encoding& sum) {
   constexpr int kMostHalves = 6;
   double scale = sum.scales[0];

@@ -13,6 +13,10 @@ Encoding fit_softmax_operand(const Encoding& grid);
 // With 16 bits a logarithm's result has steps that are not too fine (kFinestLog).
 Encoding fit_log_result(const Encoding& grid);
 
+// With -1 or 1 at a number of its own where it reaches them: the next one would be outside of an asin's
+// domain.
+Encoding fit_arc_operand(const Encoding& grid);
+
 // Of a constant that is added to a value of 16 bits: the device multiplies numbers of either operand with
 // integers of 15 bits or less, and a constant's fine steps would leave few of them, off by steps of the sum.
 // Steps of the sum, halved some times, have exact ones.

@@ -35,6 +35,21 @@ TEST(FitDevice, scales_of_a_softmax_are_not_cut_by_the_device) {
   EXPECT_EQ(fit_softmax_result(grid(1e-6, 0)), grid(1.0 / 65536, 0));
 }
 
+TEST(FitDevice, ends_of_an_arc_sine_are_numbers) {
+  EXPECT_EQ(fit_arc_operand(grid(0.5 / 255, 100)), grid(0.5 / 255, 100));
+  for (const double high : {0.2, 1.0, 1.5})  // each reaches beyond -1
+    for (const int64_t most : {255, 65535}) {
+      const double scale = (1 + high) / static_cast<double>(most);
+      Encoding wide = grid(scale, static_cast<int>(1 / scale) + 1);
+      wide.quant_max = most;
+      const Encoding e = fit_arc_operand(wide);
+      const auto step = static_cast<double>(e.scales[0]);
+      EXPECT_LT(std::round(1 / step) * step, 1) << high;
+      EXPECT_GT(std::round(1 / step) * step, 1 - step / 2) << high;
+      EXPECT_GE(-e.zero_points[0] * step, -1) << high;
+    }
+}
+
 TEST(FitDevice, constants_that_are_added_have_steps_of_the_sum_halved) {
   const auto wide = [](double scale, int zero) {
     Encoding e = grid(scale, zero);

@@ -52,6 +52,8 @@ class Finder {
         return {-3, kInfinity};
       case Op::hardsigmoid:
         return {-3, 3};
+      case Op::asin:  // beyond it there is no number
+        return {-1, 1};
       case Op::sigmoid: {
         const float end = error > 0 ? static_cast<float>(std::log(1 / error - 1)) : kInfinity;
         return {-end, end};

@@ -66,6 +66,7 @@ struct GridGroup {
   std::optional<Encoding> fixed;                         // by the op or by the model
   bool softmax_result = false, softmax_operand = false;  // with 8 bits the device asks for certain scales
   bool log_result = false;                               // with 16 bits it does
+  bool arc_operand = false;                              // beyond 1 an asin has no number
   std::vector<ValueId> members;
   std::vector<ValueId> ranged;  // members, and constants, whose ranges it covers
 };

@@ -94,6 +94,7 @@ class Quantizer {
     grids_[i] = g.fixed ? *g.fixed : encoding_for(range, g.bits, g.symmetric);
     if (g.fixed) return;
     if (g.bits == 16 && g.log_result) grids_[i] = fit_log_result(grids_[i]);
+    if (g.arc_operand && seen_) grids_[i] = fit_arc_operand(grids_[i]);
     if (g.bits != 8) return;
     if (g.softmax_result)
       grids_[i] = fit_softmax_result(grids_[i]);
