@@ -213,6 +213,12 @@ void norm_results(D d, const NormRow& s, const NormFactors& f, const T* x, U* y,
     auto v = hn::Mul(hn::Sub(load_reals(d, x + i, offset), mean), factor);
     if (gain) v = hn::Mul(v, hn::LoadU(d, gain + i));
     if (bias) v = hn::Add(v, hn::Mul(hn::LoadU(d, bias + i), per_step));
+    if (s.halves) {
+      // 11 bits of it: what is left of 53 when 42 more are added and taken off.
+      const auto q = hn::Add(v, zero), far = hn::Mul(q, hn::Set(d, 0x1p42 + 1));
+      store_reals(d, hn::Floor(hn::Sub(far, hn::Sub(far, q))), min, max, y + i);
+      continue;
+    }
     store_reals(d, hn::Add(nearest(d, v), zero), min, max, y + i);
   }
   *at = i;

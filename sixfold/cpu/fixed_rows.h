@@ -85,6 +85,7 @@ struct NormRow {
   // deviation, in steps of the output for one of the gain, to parts of 1 / 65536. With 16 bits the mean of
   // numbers without a sign is the next float above it, and that inverse has 16 bits; 0 where all are equal.
   double cut = 0;
+  bool halves = false;  // results with their zero point are halves, and cut
 };
 void norm_row(const NormRow& norm, const void* x, void* y, int64_t n);
 

@@ -59,6 +59,12 @@ struct Normalize {
   bool by_rows = false;  // fixed point whose groups lie together
   double cut = 0;        // NormRow::cut
 
+  // With 8 bits the result and its zero point are a half, which is cut, or rounded for groups of channels.
+  bool in_halves() const {
+    return (kind == Norm::rms || kind == Norm::group || kind == Norm::instance) && is_narrow_fixed(y.dtype) &&
+           qnn::size_of(y.dtype) == 1;
+  }
+
   void run_rows(const Run& run, std::span<const double> w, std::span<const double> b) const {
     const auto n = static_cast<int64_t>(offsets.size());
     const auto size_in = static_cast<int64_t>(qnn::size_of(x.dtype)),
@@ -71,7 +77,8 @@ struct Normalize {
                            .rms = kind == Norm::rms,
                            .gain = w.empty() ? nullptr : w.data(),
                            .bias = b.empty() ? nullptr : b.data(),
-                           .cut = cut};
+                           .cut = cut,
+                           .halves = in_halves()};
     run.pool.for_ranges(static_cast<int64_t>(starts.size()), std::max<int64_t>(1, 8192 / n),
                         [&](int64_t begin, int64_t end) {
                           for (int64_t g = begin; g < end; ++g) {
@@ -126,18 +133,28 @@ struct Normalize {
     with_type(y.dtype, [&](auto t) {
       using T = decltype(t);
       T* p = run.out<T>() + start;
-      for (size_t k = 0; k < row.size(); ++k) p[offsets[k]] = y.encode<T>(row[k]);
+      const double more = kind == Norm::rms ? 0 : 0.5;
+      for (size_t k = 0; k < row.size(); ++k) {
+        double v = row[k];
+        if (in_halves()) {
+          const double q = v / y.scale - static_cast<double>(y.offset);
+          v = (std::floor(static_cast<double>(to_half(static_cast<float>(q))) + more) +
+               static_cast<double>(y.offset)) *
+              y.scale;
+        }
+        p[offsets[k]] = y.encode<T>(v);
+      }
     });
   }
 };
 
-// Results of an RMS norm are cut, not rounded: half a step less, but for what the device's own rounding gives
-// back. An offset that is computed stays as it is.
+// Results of an RMS norm of 16 bits are cut, not rounded: half a step less, but for what the device's own
+// rounding gives back. An offset that is computed stays as it is.
 Result<Parameter> cut_offset(const OpView& op, const Normalize& step, Prepare& prepare) {
   Parameter p = step.offset;
   if (p.count > 0 && !p.packed) return p;
   const TensorDef& y = op.out();
-  const double less = (qnn::size_of(y.dtype) == 1 ? 0.5 - 0x1p-5 : 0.5 - 0x1p-10) * y.encoding().scale;
+  const double less = (0.5 - 0x1p-10) * y.encoding().scale;
   const std::span<const double> given(p.packed, p.count);
   p.count = step.offsets.size();
   SF_ASSIGN(p.packed, prepare.pack_values<double>(p.count, [&](std::span<double> out) {
@@ -263,7 +280,7 @@ Result<Step> prepare_axes_norm(const OpView& op, Prepare& prepare) {
     const bool in_steps = step.kind == Norm::layer && is_narrow_fixed(op.out().dtype);
     SF_ASSIGN(step.offset,
               parameter(op, 2, prepare, in_steps ? static_cast<double>(op.out().encoding().scale) : 0));
-    if (step.kind == Norm::rms && is_narrow_fixed(op.out().dtype)) {
+    if (step.kind == Norm::rms && is_narrow_fixed(op.out().dtype) && !step.in_halves()) {
       SF_ASSIGN(step.offset, cut_offset(op, step, prepare));
     }
   }
