@@ -23,7 +23,8 @@ def decibels_on_the_library(module, x, precision, tmp_path, *options):
     assert done.returncode == 0, done.stderr
     want = np.stack([module(row).detach().numpy() for row in x])
     got = np.load(tmp_path / "y.npz")["out0"]
-    return 20 * np.log10(np.linalg.norm(want) / np.linalg.norm(want - got))
+    noise = np.linalg.norm(want - got)
+    return 20 * np.log10(np.linalg.norm(want) / noise) if noise > 0 else np.inf
 
 
 class Function(torch.nn.Module):
@@ -165,3 +166,10 @@ def test_a_cumulative_sum_of_8_bits_along_the_last_of_five_axes(tmp_path):
     """[htp.cumsum.1]"""
     torch.manual_seed(0)
     assert decibels_on_the_library(Function(lambda x: torch.cumsum(x, -1)), torch.randn(4, 2, 2, 3, 2, 4), "8a8w", tmp_path) > 30
+
+
+def test_integers_times_themselves_across_a_batch(tmp_path):
+    """[htp.mul.1]: a mask of rows times the same of columns, as DeBERTa has it, is wrong from a batch of two on."""
+    torch.manual_seed(0)
+    model = Function(lambda x: (x.to(torch.int32)[:, None, :] * x.to(torch.int32)[:, :, None]).float())
+    assert decibels_on_the_library(model, torch.randint(1, 9, (2, 2, 10)).float(), "fp16", tmp_path) > 60

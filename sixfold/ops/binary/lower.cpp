@@ -76,23 +76,31 @@ bool goes_into_a_norm(const Lowering& l) {
   });
 }
 
-// The operand, as often as the result has it along leading axes: what is repeated along the last is left so.
+// Products of integers that repeat both sides are wrong when reshapes made those. [htp.mul.1]
+bool repeats_both(const Lowering& l) {
+  const Dims& all = l.out_type().dims;
+  return l.op() == Op::mul && is_integer(l.out_type().dtype) && l.type(0).dims != all &&
+         l.type(1).dims != all;
+}
+
+// The operand, as often as the result has it.
 TensorRef repeated(Lowering& l, size_t i) {
   const TensorRef x = l.in(i), y = l.out();
   if (!l.status().ok()) return x;
   const std::vector<uint32_t> out = l.spec(y).dims, own = l.spec(x).dims;
-  if (own.empty() || own.back() != out.back()) return x;
-  std::vector<uint32_t> dims = own, multiples(out.size(), 1);
+  std::vector<uint32_t> dims = own, multiples;
   dims.insert(dims.begin(), out.size() - dims.size(), 1);
-  bool vector = true;
-  for (size_t a = 0; a + 1 < out.size(); ++a) {
-    multiples[a] = out[a] / dims[a];
-    vector = vector && dims[a] == 1;
-  }
-  if (vector || dims == out) return x;
+  for (size_t a = 0; a < out.size(); ++a) multiples.push_back(out[a] / dims[a]);
+  if (dims == out) return x;
   const TensorRef all = l.temp(out, x);
   l.add("Tile", {dims == own ? x : l.reshape(x, dims)}, {all}, {words("multiples", std::move(multiples))});
   return all;
+}
+// The same, but for what is repeated along the last axis, or is that axis alone.
+TensorRef repeated_rows(Lowering& l, size_t i) {
+  const Dims &own = l.type(i).dims, &all = l.out_type().dims;
+  const bool row = own.empty() || numel(own) == numel({own.back()});
+  return row || own.back() != all.back() ? l.in(i) : repeated(l, i);
 }
 
 // Rows of 16 bits that a product made: Qualcomm's library cuts them in one way for the condition and in
@@ -111,7 +119,8 @@ void binary(Lowering& l) {
   if (l.op() == Op::div && l.attrs().text("rounding") == "floor")
     return l.refuse("a division that rounds down is written as a division and a floor");
   if (takes_four_axes(l.op()) && l.out_type().rank() > 4) return add_merged(l, type, {l.in(0), l.in(1)});
-  if (goes_into_a_norm(l)) return l.add(type, {repeated(l, 0), repeated(l, 1)}, {l.out()});
+  if (goes_into_a_norm(l)) return l.add(type, {repeated_rows(l, 0), repeated_rows(l, 1)}, {l.out()});
+  if (repeats_both(l)) return l.add(type, {repeated(l, 0), l.in(1)}, {l.out()});
   l.add_simple(type);
 }
 
