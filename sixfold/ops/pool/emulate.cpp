@@ -5,6 +5,7 @@
 #include "sixfold/cpu/quant_conv.h"
 #include "sixfold/emulator/kernel.h"
 #include "sixfold/emulator/numbers.h"
+#include "sixfold/ops/pool/halves.h"
 
 namespace sixfold::emulator {
 namespace {
@@ -123,14 +124,10 @@ struct Staged {
   }
 };
 
-// The device takes windows that do not overlap, of even sides, as ones of half the sides and then two by two,
-// and so on; not where the input's sides are odd, nor down to a single row or column.
 bool is_halved(const cpu::QuantWindow& w) {
-  const auto side = [](int64_t in, int64_t out, int64_t taps, int64_t stride) {
-    return taps == stride && taps % 2 == 0 && taps >= 4 && in % 2 == 0 && out > 1 && out == in / taps;
-  };
-  return side(w.in_height, w.out_height, w.height, w.stride_y) &&
-         side(w.in_width, w.out_width, w.width, w.stride_x);
+  return is_halved_side(w.in_height, w.out_height, w.height, w.stride_y) &&
+         is_halved_side(w.in_width, w.out_width, w.width, w.stride_x) &&
+         w.out_height == w.in_height / w.height && w.out_width == w.in_width / w.width;
 }
 
 Staged halves_of(const Pooling& whole, size_t element) {

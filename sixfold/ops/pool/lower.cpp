@@ -4,6 +4,7 @@
 
 #include "sixfold/lower/fit.h"
 #include "sixfold/lower/lowering.h"
+#include "sixfold/ops/pool/halves.h"
 
 namespace sixfold::lower {
 namespace {
@@ -72,8 +73,7 @@ TensorRef pool(Lowering& l, const char* type, TensorRef x, const Shape& kernel, 
                                words("stride", to_words(stride)),
                                words("pad_amount", {axes, 2}, std::move(pads)),
                                {"rounding_mode", uint32_t{0}}};
-  if (std::string_view(type) != "PoolMax2d")
-    params.push_back({"count_pad_for_edges", kernel.size() < 3});
+  if (std::string_view(type) != "PoolMax2d") params.push_back({"count_pad_for_edges", kernel.size() < 3});
   l.add(type, {x}, {y}, std::move(params));
   return y;
 }
@@ -104,11 +104,8 @@ void average_by_filter(Lowering& l, const Windows& w) {
 // with what is between cut to the output's range, which is smaller than that of fewer pixels. A row that no
 // window reaches keeps it from that.  [htp.pool.6]
 bool is_halved(const Windows& w) {
-  for (size_t i = 0; i < 2; ++i) {
-    const int64_t in = w.in[i] + w.before[i] + w.after[i];
-    if (w.kernel[i] != w.stride[i] || w.kernel[i] % 2 != 0 || w.kernel[i] < 4 || in % 2 != 0 || w.out[i] < 2)
-      return false;
-  }
+  for (size_t i = 0; i < 2; ++i)
+    if (!is_halved_side(w.in[i] + w.before[i] + w.after[i], w.out[i], w.kernel[i], w.stride[i])) return false;
   return true;
 }
 // Of floats, where rows or columns are left over, it halves past the end and may crash.  [htp.pool.8]
