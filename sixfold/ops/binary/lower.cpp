@@ -64,11 +64,11 @@ bool takes_four_axes(Op op) {
   }
 }
 
-// Of 16 bits and read by a norm: the library has a way of its own for the two together, which is wrong where
-// one side is the same for all of a batch. [htp.norm.1]
+// Of 16 bits or floats and read by a norm: the library has a way of its own for the two together, which is
+// wrong where one side is the same for all of a batch. [htp.norm.1]
 bool goes_into_a_norm(const Lowering& l) {
-  const Encoding* grid = l.quantized() ? l.out_encoding() : nullptr;  // none: truth values
-  if (!grid || qnn::size_of(fixed_type(*grid)) != 2) return false;
+  if (!is_float(l.out_type().dtype)) return false;
+  if (l.quantized() && qnn::size_of(fixed_type(*l.out_encoding())) != 2) return false;
   const std::vector<NodeId>& users = l.graph().value(l.node().output()).users;
   return std::any_of(users.begin(), users.end(), [&](NodeId id) {
     const Op op = l.graph().node(id).op;

@@ -96,9 +96,10 @@ void layer_norm(Lowering& l) {
   for (size_t i = shape.size() - axes; i < shape.size(); ++i) count *= shape[i];
   std::vector<uint32_t> dims(shape.begin(), shape.end() - static_cast<int64_t>(axes));
   dims.push_back(static_cast<uint32_t>(count));
-  // The device gets most of an RMS norm of 8 bits wrong when rows lie along more than one axis.
-  const bool loses_rows = rms && l.quantized() && qnn::size_of(fixed_type(*l.encoding(0))) == 1 &&
-                          dims.size() > 2 && numel(shape) != dims[dims.size() - 2] * count;
+  // The device gets most of an RMS norm of 8 bits wrong when rows lie along more than one axis, and one of
+  // floats when that is behind a product.  [htp.norm.2]
+  const bool wide = l.quantized() && qnn::size_of(fixed_type(*l.encoding(0))) > 1;
+  const bool loses_rows = rms && !wide && dims.size() > 2 && numel(shape) != dims[dims.size() - 2] * count;
   if (dims.size() > 4 || loses_rows) {  // rows are all alike
     dims = around_axis(dims, dims.size() - 1);
     dims.pop_back();
