@@ -9,6 +9,9 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr Range kAll{-kInfinity, kInfinity}, kNothing{kInfinity, -kInfinity};
 
+// Of what lies between 0 and 1, or -1 and 1: less than halves tell, or 16 bits.
+constexpr double kLeastError = 0x1p-18;
+
 Range united(Range a, Range b) { return {std::min(a.min, b.min), std::max(a.max, b.max)}; }
 
 double silu(double x) { return x / (1 + std::exp(-x)); }
@@ -55,11 +58,11 @@ class Finder {
       case Op::asin:  // beyond it there is no number
         return {-1, 1};
       case Op::sigmoid: {
-        const float end = error > 0 ? static_cast<float>(std::log(1 / error - 1)) : kInfinity;
+        const auto end = static_cast<float>(std::log(1 / (error > 0 ? error : kLeastError) - 1));
         return {-end, end};
       }
       case Op::tanh: {  // 1 - tanh(x) = 2 / (e^2x + 1)
-        const float end = error > 0 ? static_cast<float>(std::log(2 / error - 1) / 2) : kInfinity;
+        const auto end = static_cast<float>(std::log(2 / (error > 0 ? error : kLeastError) - 1) / 2);
         return {-end, end};
       }
       case Op::exp:

@@ -27,6 +27,13 @@ TEST(Live, what_a_sigmoid_and_a_tanh_read_ends_where_a_quarter_of_a_step_is_left
   EXPECT_NEAR(std::tanh(live("%z = tanh(%y) : f32[1, 4]\noutput %z\n").max), 1 - 1.0 / 1024, 1e-6);
 }
 
+TEST(Live, a_sigmoid_that_computes_in_float_has_ends_too) {
+  const Graph graph = graph_of("input %x: f32[4]\n%y = sigmoid(%x) : f32[4]\noutput %y\n");
+  const Range r = find_live_ranges(graph, [](ValueId) { return 0.0; })[named(graph, "x").index];
+  EXPECT_GT(r.max, 11);
+  EXPECT_LT(r.max, 13);
+}
+
 TEST(Live, what_gates_itself_has_a_left_end) {
   const Range silu = live("%s = sigmoid(%y) : f32[1, 4]\n%z = mul(%y, %s) : f32[1, 4]\noutput %z\n");
   EXPECT_LT(silu.min, -7);
