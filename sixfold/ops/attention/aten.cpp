@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "sixfold/ops/rule_table.h"
 #include "sixfold/ops/shapes.h"
 
 namespace sixfold::aten {
@@ -99,6 +100,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> attention_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> attention_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

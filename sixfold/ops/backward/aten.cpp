@@ -3,10 +3,11 @@
 #include <vector>
 
 #include "sixfold/ops/backward/gradient.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 
-std::span<const AtenRule> backward_rules() {
+SF_RULE_TABLE std::span<const AtenRule> backward_rules() {
   static const std::vector<AtenRule> all = [] {
     std::vector<AtenRule> rules;
     for (const auto part : {backward_activation_rules(), backward_norm_rules(), backward_loss_rules(),

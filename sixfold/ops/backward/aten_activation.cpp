@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "sixfold/ops/backward/gradient.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -171,6 +172,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> backward_activation_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> backward_activation_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

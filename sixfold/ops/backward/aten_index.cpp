@@ -1,6 +1,7 @@
 // Gradients of taking parts of a tensor: what was taken from an element is added to it.
 #include "sixfold/ops/backward/gradient.h"
 #include "sixfold/ops/index/build.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -88,6 +89,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> backward_index_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> backward_index_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

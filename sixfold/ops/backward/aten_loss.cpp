@@ -1,5 +1,6 @@
 // Gradients of losses. A mean over n elements gives each 1/n of the incoming gradient.
 #include "sixfold/ops/backward/gradient.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -88,6 +89,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> backward_loss_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> backward_loss_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

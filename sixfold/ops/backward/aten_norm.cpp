@@ -3,6 +3,7 @@
 // With y = (x - mean) rstd over some axes and g the gradient of y, that of x is rstd (g - mean(g) - y mean(g
 // y)).
 #include "sixfold/ops/backward/gradient.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -117,6 +118,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> backward_norm_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> backward_norm_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -1,5 +1,6 @@
 // Gradients of convolutions, as convolutions.
 #include "sixfold/ops/backward/gradient.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -108,6 +109,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> backward_product_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> backward_product_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -3,6 +3,7 @@
 // All but max pooling act on each axis by itself, as a matrix. That matrix is what the forward op makes of
 // the unit matrix, a constant; its transpose takes the gradient back.
 #include "sixfold/ops/backward/gradient.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -187,6 +188,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> backward_resample_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> backward_resample_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

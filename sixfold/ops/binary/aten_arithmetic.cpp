@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "sixfold/ops/elementwise.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -205,6 +206,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> arithmetic_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> arithmetic_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "sixfold/ops/elementwise.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -107,6 +108,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> binary_function_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> binary_function_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

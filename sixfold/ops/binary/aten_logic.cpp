@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "sixfold/ops/elementwise.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -149,6 +150,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> logic_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> logic_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -1,6 +1,8 @@
 // ATen's convolutions -> convolution.
 #include "sixfold/ops/aten.h"
 
+#include "sixfold/ops/rule_table.h"
+
 namespace sixfold::aten {
 namespace {
 
@@ -197,6 +199,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> conv_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> conv_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -1,10 +1,11 @@
 #include "sixfold/ops/aten.h"
 
 #include "sixfold/ops/index/build.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 
-std::span<const AtenRule> index_rules() {
+SF_RULE_TABLE std::span<const AtenRule> index_rules() {
   static const auto* rules = [] {
     auto* all = new std::vector<AtenRule>;
     for (const auto part : {take_rules(), put_rules(), sort_rules()})

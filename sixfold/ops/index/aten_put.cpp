@@ -4,6 +4,7 @@
 
 #include "sixfold/ops/expr.h"
 #include "sixfold/ops/index/build.h"
+#include "sixfold/ops/rule_table.h"
 #include "sixfold/ops/shapes.h"
 
 namespace sixfold::aten {
@@ -252,6 +253,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> put_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> put_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -1,5 +1,6 @@
 // Order: sort, topk, searchsorted, isin.
 #include "sixfold/ops/index/build.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -94,6 +95,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> sort_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> sort_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

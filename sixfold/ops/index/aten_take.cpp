@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sixfold/ops/index/build.h"
+#include "sixfold/ops/rule_table.h"
 #include "sixfold/ops/shapes.h"
 
 namespace sixfold::aten {
@@ -240,6 +241,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> take_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> take_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

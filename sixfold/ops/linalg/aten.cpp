@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "sixfold/ops/linalg/rules.h"
+#include "sixfold/ops/rule_table.h"
 #include "sixfold/ops/shapes.h"
 
 namespace sixfold::aten {
@@ -230,7 +231,7 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> linalg_rules() {
+SF_RULE_TABLE std::span<const AtenRule> linalg_rules() {
   static const std::vector<AtenRule> all = [] {
     const std::span own = kept<kRules>();
     std::vector<AtenRule> rules(own.begin(), own.end());

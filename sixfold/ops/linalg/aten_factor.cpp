@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sixfold/ops/linalg/rules.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -197,6 +198,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> factor_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> factor_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "sixfold/ops/linalg/rules.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 
@@ -177,6 +178,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> spectrum_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> spectrum_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sixfold/ops/matmul/products.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 
@@ -367,6 +368,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> matmul_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> matmul_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "sixfold/ops/expr.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -242,6 +243,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> norm_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> norm_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -1,5 +1,7 @@
 #include "sixfold/ops/aten.h"
 
+#include "sixfold/ops/rule_table.h"
+
 namespace sixfold::aten {
 namespace {
 
@@ -139,6 +141,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> pool_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> pool_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

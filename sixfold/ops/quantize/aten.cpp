@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "sixfold/ops/expr.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -379,6 +380,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> quantize_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> quantize_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

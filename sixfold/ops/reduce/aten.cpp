@@ -6,6 +6,7 @@
 #include <span>
 
 #include "sixfold/ops/reduce/rules.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -225,7 +226,7 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> reduce_rules() {
+SF_RULE_TABLE std::span<const AtenRule> reduce_rules() {
   static const std::vector<AtenRule> all = [] {
     const std::span own = kept<kRules>();
     std::vector<AtenRule> rules(own.begin(), own.end());

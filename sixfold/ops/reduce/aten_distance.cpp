@@ -4,6 +4,7 @@
 
 #include "sixfold/ops/linalg/rules.h"
 #include "sixfold/ops/reduce/rules.h"
+#include "sixfold/ops/rule_table.h"
 #include "sixfold/ops/shapes.h"
 
 namespace sixfold::aten {
@@ -242,6 +243,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> distance_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> distance_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

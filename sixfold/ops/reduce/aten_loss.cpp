@@ -4,6 +4,7 @@
 #include <span>
 
 #include "sixfold/ops/reduce/rules.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -299,6 +300,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> loss_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> loss_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

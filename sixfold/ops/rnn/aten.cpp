@@ -1,6 +1,8 @@
 // Layers and directions of the ATen calls become one canonical op each; cells are sequences of one step.
 #include "sixfold/ops/aten.h"
 
+#include "sixfold/ops/rule_table.h"
+
 namespace sixfold::aten {
 namespace {
 
@@ -202,6 +204,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> rnn_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> rnn_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "sixfold/ops/expr.h"
+#include "sixfold/ops/rule_table.h"
 #include "sixfold/ops/shape/build.h"
 
 namespace sixfold::aten {
@@ -293,6 +294,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> create_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> create_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -2,6 +2,7 @@
 // 1 apart.
 #include <algorithm>
 
+#include "sixfold/ops/rule_table.h"
 #include "sixfold/ops/shape/build.h"
 
 namespace sixfold::aten {
@@ -161,6 +162,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> diagonal_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> diagonal_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sixfold/ops/rule_table.h"
 #include "sixfold/ops/shape/build.h"
 
 namespace sixfold::aten {
@@ -444,6 +445,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> join_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> join_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -1,5 +1,6 @@
 // Sums and differences of neighbours: slices of a tensor against each other.
 #include "sixfold/ops/expr.h"
+#include "sixfold/ops/rule_table.h"
 #include "sixfold/ops/shape/build.h"
 
 namespace sixfold::aten {
@@ -142,6 +143,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> neighbour_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> neighbour_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

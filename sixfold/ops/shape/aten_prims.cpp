@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sixfold/ops/rule_table.h"
 #include "sixfold/ops/shape/build.h"
 
 namespace sixfold::aten {
@@ -133,6 +134,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> prims_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> prims_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -1,6 +1,7 @@
 // Parts of a tensor: select, slice, split and their kin.
 #include <algorithm>
 
+#include "sixfold/ops/rule_table.h"
 #include "sixfold/ops/shape/build.h"
 
 namespace sixfold::aten {
@@ -315,6 +316,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> split_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> split_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

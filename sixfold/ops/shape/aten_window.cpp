@@ -3,6 +3,7 @@
 #include <functional>
 #include <numbers>
 
+#include "sixfold/ops/rule_table.h"
 #include "sixfold/ops/shape/build.h"
 #include "sixfold/ops/special/functions.h"
 
@@ -69,6 +70,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> window_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> window_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sixfold/ops/elementwise.h"
+#include "sixfold/ops/rule_table.h"
 #include "sixfold/ops/shapes.h"
 
 namespace sixfold::aten {
@@ -166,6 +167,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> special_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> special_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

@@ -1,4 +1,5 @@
 #include "sixfold/ops/elementwise.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -189,6 +190,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> activation_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> activation_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

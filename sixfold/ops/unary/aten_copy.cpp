@@ -1,4 +1,5 @@
 #include "sixfold/ops/elementwise.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -123,6 +124,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> copy_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> copy_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten

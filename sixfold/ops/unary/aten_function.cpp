@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "sixfold/ops/elementwise.h"
+#include "sixfold/ops/rule_table.h"
 
 namespace sixfold::aten {
 namespace {
@@ -295,6 +296,6 @@ constexpr AtenRule kRules[] = {
 
 }  // namespace
 
-std::span<const AtenRule> function_rules() { return kept<kRules>(); }
+SF_RULE_TABLE std::span<const AtenRule> function_rules() { return kept<kRules>(); }
 
 }  // namespace sixfold::aten
