@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from conftest import MODEL, TEST_SET, WORK, call, fails
 from test_conformance import cases, run_on_npu  # noqa: F401  (a fixture)
 from test_qnn import WHEEL, needs_libraries
@@ -104,3 +105,19 @@ def test_a_program_for_the_npu_is_refused_without_its_engine(tmp_path):
     assert "is for --engine qnn" in fails("run", program, "--qnn-lib-dir", "nowhere", "--npz", TEST_SET, "--rows", 1)
     assert "SM8651" in fails("compile", MODEL, "-o", program, "--backend", "htp", "--engine", "qnn", "--soc", "SM8651", env=environment())
     assert "nowhere" in fails("compile", MODEL, "-o", program, "--backend", "htp", "--engine", "qnn", "--qnn-lib-dir", "nowhere")
+
+
+class Sigmoid(torch.nn.Module):
+    def forward(self, x):
+        return 1 / (1 + torch.exp(-x))
+
+
+def test_a_rule_that_forms_an_op_can_be_left_out(tmp_path):
+    model = torch.export.export(Sigmoid(), (torch.zeros(2, 8),))
+    torch.export.save(model, tmp_path / "m.pt2")
+    ops = {}
+    for rule in ("form_sigmoid", "form_tanh"):
+        done = call("compile", tmp_path / "m.pt2", "-o", tmp_path / "m.pte", "--disable-rule", rule, "--json")
+        assert done.returncode == 0, done.stderr
+        ops[rule] = json.loads(done.stdout)["methods"][0]["qnn_ops"]
+    assert ops["form_tanh"] == 1 and ops["form_sigmoid"] > 2

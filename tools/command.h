@@ -45,7 +45,7 @@ Status ops_command(const OpsOptions& options);
 // What an NPU is asked for.
 struct HtpChoice {
   std::string soc = "SM8650", soc_file, engine = "emulator", qnn_lib_dir, precision = "fp16";
-  std::vector<std::string> skip_nodes, skip_ops;
+  std::vector<std::string> skip_nodes, skip_ops, disabled_rules;
   int optimization = 3, hvx_threads = 0, vtcm_mb = 0;  // 0: the SoC's own
   std::string priority = "normal";
   bool weight_sharing = false, dlbc = false;

@@ -95,7 +95,9 @@ void keep_on_cpu(Compiled& c) {
 Status give_to_npu(std::vector<Compiled>& compiled, const CompileOptions& options, HtpReport* report) {
   std::vector<HtpMethod> methods;
   for (Compiled& c : compiled) methods.push_back({.source = &c.source, .notes = c.htp.notes});
-  SF_TRY(compile_for_htp(methods, options.htp, report));
+  HtpChoice choice = options.htp;
+  choice.disabled_rules = options.disabled;
+  SF_TRY(compile_for_htp(methods, choice, report));
   for (size_t i = 0; i < compiled.size(); ++i) {
     compiled[i].cpu_nodes = methods[i].cpu_nodes;
     compiled[i].htp = std::move(methods[i]);

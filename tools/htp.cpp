@@ -91,6 +91,7 @@ Status plan_quantized(PlannedMethod& planned, HtpMethod& method, const HtpChoice
   method.source->graph = planned.canonical;
   RewriteOptions rewrite;
   rewrite.whole = plan.whole;
+  rewrite.disabled = planned.options.disabled;
   PipelineReport report;
   SF_TRY(prepare_for_htp(method.source->graph, planned.options.target, rewrite, &report));
   SF_TRY(quantize_method(method, choice, device));
@@ -135,6 +136,7 @@ Result<PlannedMethod> plan_for_htp(HtpMethod& method, const HtpChoice& choice, H
   const bool quantizes = !scheme.computes_in_float();
   if (!quantizes) SF_TRY(refuse_idle_options(choice, method.notes));
   out.options.target = {.arch = device.arch, .single_heads = choice.single_heads, .quantizes = quantizes};
+  out.options.disabled.insert(choice.disabled_rules.begin(), choice.disabled_rules.end());
   out.options.partition.skip_nodes.insert(choice.skip_nodes.begin(), choice.skip_nodes.end());
   out.options.partition.skip_ops.insert(choice.skip_ops.begin(), choice.skip_ops.end());
   EngineDevice asked(*device.backend);

@@ -56,6 +56,7 @@ Result<Plan> plan_once(const Graph& canonical, Device& device, const PlanOptions
   Plan plan{canonical, {}, {}, options.whole};
   RewriteOptions rewrite;
   rewrite.whole = options.whole;
+  rewrite.disabled = options.disabled;
   PipelineReport report;
   SF_TRY(prepare_for_htp(plan.graph, options.target, rewrite, &report));
   if (options.grids) SF_TRY(options.grids(plan.graph));

@@ -13,8 +13,9 @@ namespace sixfold::tools {
 struct PlanOptions {
   HtpTarget target;
   PartitionOptions partition;
-  std::set<std::string, std::less<>> whole;  // nodes of the model that are not taken apart
-  std::function<Status(Graph&)> grids;       // gives a prepared graph its encodings; empty: it stays as it is
+  std::set<std::string, std::less<>> whole;     // nodes of the model that are not taken apart
+  std::set<std::string, std::less<>> disabled;  // rules that are not applied
+  std::function<Status(Graph&)> grids;  // gives a prepared graph its encodings; empty: it stays as it is
 };
 
 // The graph in words of the device, and which of its nodes go there.
