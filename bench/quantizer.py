@@ -6,8 +6,8 @@
 
 A folder has model.pt2, calib.npz (in0, in1, ... stacked over samples), eval.npz and ref.npz (out0, ... in float), as those of
 test/zoo. Both get the same file, samples, precision and chip, and the default options of each; ExecuTorch lowers with the
-engine's libraries, in a process of its own (for the emulator: `ninja qnn_libraries` first). The seconds are CPU seconds of
-the whole process less importing Python modules: loading, calibration, rounding, compiling, writing. DIR keeps what ExecuTorch
+engine's libraries, in a process of its own (for the emulator: `ninja qnn_libraries` first). The seconds are those of the clock and
+of CPU of the whole process less importing Python modules: loading, calibration, rounding, compiling, writing. DIR keeps what ExecuTorch
 wrote. Decibels are those of output 0 over the first rows against float.
 
 --calibration: CPU seconds of a sample instead: what calibrating on it takes (making the model included), and what
@@ -51,7 +51,7 @@ def lower_with_executorch(folder, out, precision, soc):
                                                           to_edge_transform_and_lower_to_qnn)
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    start = cpu_seconds()
+    start, clock = cpu_seconds(), time.monotonic()
     calib = np.load(folder / "calib.npz")
     stacks = [torch.from_numpy(calib[f"in{i}"]) for i in range(len(calib.files))]
     rows = [tuple(s[r].contiguous() for s in stacks) for r in range(len(stacks[0]))]
@@ -65,7 +65,7 @@ def lower_with_executorch(folder, out, precision, soc):
                                                  backend_options=generate_htp_compiler_spec(use_fp16=False))
     program = to_edge_transform_and_lower_to_qnn(quantized, rows[0], spec).to_executorch()
     out.write_bytes(program.buffer)
-    return {"cpu_s": cpu_seconds() - start}
+    return {"s": time.monotonic() - clock, "cpu_s": cpu_seconds() - start}
 
 
 def peer_environment(engine):
@@ -94,12 +94,12 @@ def peer(folder, precision, args, keep):
 
 
 def sixfold(*words):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before, clock = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run([str(w) for w in (SIXFOLD, *words)], capture_output=True, text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - clock
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or ["nothing on stderr"])[-1][:200])
-    return json.loads(done.stdout), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return json.loads(done.stdout), {"s": seconds, "cpu_s": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
 
 
 def decibels(folder, file, args, scratch):
@@ -117,7 +117,7 @@ def compare(folder, precision, args, keep):
         scratch = pathlib.Path(scratch)
         made, seconds = sixfold("compile", folder / "model.pt2", "-o", scratch / "m.pte", "--backend", "htp", "--soc", args.soc,
                                 "--engine", args.engine, "--precision", precision, "--calib", folder / "calib.npz", "--json")
-        row["sixfold"] = {"db": decibels(folder, scratch / "m.pte", args, scratch), "cpu_s": seconds,
+        row["sixfold"] = {"db": decibels(folder, scratch / "m.pte", args, scratch), **seconds,
                           "converts": len(made.get("converts", []))}
         file, told = peer(folder, precision, args, keep)
         row["executorch"] = told
@@ -176,14 +176,14 @@ def main():
             print(f"| {folder.name} | {ours * 1e3:.0f} | {theirs * 1e3:.0f} | {ours / theirs:.2f} |", flush=True)
         return
     args.keep.mkdir(parents=True, exist_ok=True)
-    print("| model | precision | sixfold dB | ExecuTorch dB | sixfold s | ExecuTorch s |\n| --- | --- | ---: | ---: | ---: | ---: |")
+    print("| model | precision | sixfold dB | ExecuTorch dB | sixfold s (CPU) | ExecuTorch s (CPU) |\n| --- | --- | ---: | ---: | ---: | ---: |")
     results, gains = {}, []
     for folder in args.folders:
         for precision in args.precision:
             row = results[f"{folder.name} {precision}"] = compare(folder.resolve(), precision, args, args.keep.resolve())
             ours, theirs = row["sixfold"], row["executorch"]
-            cells = ["-", "-"] if "error" in theirs else [f"{theirs['db']:.1f}", f"{theirs['cpu_s']:.0f}"]
-            print(f"| {folder.name} | {precision} | {ours['db']:.1f} | {cells[0]} | {ours['cpu_s']:.1f} | {cells[1]} |", flush=True)
+            cells = ["-", "-"] if "error" in theirs else [f"{theirs['db']:.1f}", f"{theirs['s']:.0f} ({theirs['cpu_s']:.0f})"]
+            print(f"| {folder.name} | {precision} | {ours['db']:.1f} | {cells[0]} | {ours['s']:.1f} ({ours['cpu_s']:.1f}) | {cells[1]} |", flush=True)
             if "error" in theirs:
                 print(f"  ExecuTorch on {folder.name}, {precision}: {theirs['error']}", file=sys.stderr, flush=True)
             else:
