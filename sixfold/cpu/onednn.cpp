@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include <mutex>
+
 namespace sixfold::cpu::onednn {
 
 dnnl_engine_t engine() {
@@ -84,6 +86,10 @@ Result<Primitive> Primitive::create(dnnl_primitive_desc_t pd) {
   const char* name = "";
   dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
   dnnl_primitive_t primitive = nullptr;
+  // Threads that ask for the same primitive get one, made by the first: with a lock of ours ThreadSanitizer,
+  // which does not see into oneDNN, knows that the others waited for it.
+  static std::mutex making;
+  const std::lock_guard lock(making);
   if (const auto status = dnnl_primitive_create(&primitive, pd); status != dnnl_success)
     return Error(status == dnnl_out_of_memory ? Code::OutOfMemory : Code::Internal,
                  cat("oneDNN cannot make ", name));
