@@ -57,7 +57,12 @@ dnnl_primitive_attr_t PostOps::attr() {
   return attr;
 }
 
+// Threads that ask for the same primitive get one, made by the first: with a lock of ours ThreadSanitizer,
+// which does not see into oneDNN, knows that the others waited for it.
+static std::mutex making;
+
 Result<Primitive> Primitive::create(const_dnnl_op_desc_t desc, PostOps& post_ops) {
+  const std::lock_guard lock(making);
   omp_set_num_threads(1);  // a primitive is made for as many threads as the maker has, and keeps that number
   dnnl_primitive_desc_t pd = nullptr;
   if (const auto status = dnnl_primitive_desc_create(&pd, desc, post_ops.attr(), engine(), nullptr);
@@ -72,6 +77,7 @@ Result<Primitive> Primitive::create(const_dnnl_op_desc_t desc, PostOps& post_ops
 }
 
 Result<Primitive> Primitive::reorder(const dnnl_memory_desc_t& from, const dnnl_memory_desc_t& to) {
+  const std::lock_guard lock(making);
   omp_set_num_threads(1);
   dnnl_primitive_desc_t pd = nullptr;
   PostOps none;
@@ -86,10 +92,6 @@ Result<Primitive> Primitive::create(dnnl_primitive_desc_t pd) {
   const char* name = "";
   dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
   dnnl_primitive_t primitive = nullptr;
-  // Threads that ask for the same primitive get one, made by the first: with a lock of ours ThreadSanitizer,
-  // which does not see into oneDNN, knows that the others waited for it.
-  static std::mutex making;
-  const std::lock_guard lock(making);
   if (const auto status = dnnl_primitive_create(&primitive, pd); status != dnnl_success)
     return Error(status == dnnl_out_of_memory ? Code::OutOfMemory : Code::Internal,
                  cat("oneDNN cannot make ", name));
