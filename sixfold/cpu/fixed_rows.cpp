@@ -19,20 +19,6 @@ HWY_BEFORE_NAMESPACE();
 namespace sixfold::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <typename F>
-void with_stored(Stored stored, const F& f) {
-  switch (stored) {
-    case Stored::u8:
-      return f(uint8_t{});
-    case Stored::s8:
-      return f(int8_t{});
-    case Stored::u16:
-      return f(uint16_t{});
-    case Stored::s16:
-      return f(int16_t{});
-  }
-}
-
 // Elements as doubles, and back. Where doubles are computed with, vectors are written out: the compiler makes
 // none of such loops.
 template <typename T, typename D>

@@ -11,6 +11,20 @@ namespace sixfold::cpu {
 // How elements of 8 or 16 bits are stored.
 enum class Stored : uint8_t { u8, s8, u16, s16 };
 inline constexpr bool is_wide(Stored s) { return s == Stored::u16 || s == Stored::s16; }
+// f(a number of that type)
+template <typename F>
+void with_stored(Stored stored, const F& f) {
+  switch (stored) {
+    case Stored::u8:
+      return f(uint8_t{});
+    case Stored::s8:
+      return f(int8_t{});
+    case Stored::u16:
+      return f(uint16_t{});
+    case Stored::s16:
+      return f(int16_t{});
+  }
+}
 
 enum class PairOp : uint8_t { add, multiply, maximum, minimum };
 // y = clamp(floor((x + half + constant) / 2^shift) + zero), where x is a * A + b * B of numbers without their

@@ -81,22 +81,8 @@ void quantize_as(const float* x, const RealCode& code, T* y, int64_t n) {
   }
 }
 
-template <typename F>
-void with_element(Stored stored, const F& f) {
-  switch (stored) {
-    case Stored::u8:
-      return f(uint8_t{});
-    case Stored::s8:
-      return f(int8_t{});
-    case Stored::u16:
-      return f(uint16_t{});
-    case Stored::s16:
-      return f(int16_t{});
-  }
-}
-
 void quantize_row_here(const float* x, Stored stored, const RealCode& code, void* y, int64_t n) {
-  with_element(stored, [&](auto t) { quantize_as(x, code, static_cast<decltype(t)*>(y), n); });
+  with_stored(stored, [&](auto t) { quantize_as(x, code, static_cast<decltype(t)*>(y), n); });
 }
 
 template <typename D>
@@ -153,8 +139,8 @@ void recode_as(const FixedRecode& r, const T* x, U* y, int64_t n, int64_t place)
 }
 
 void recode_here(const FixedRecode& r, const void* x, void* y, int64_t n, int64_t place) {
-  with_element(r.from, [&](auto t) {
-    with_element(r.to, [&](auto u) {
+  with_stored(r.from, [&](auto t) {
+    with_stored(r.to, [&](auto u) {
       recode_as(r, static_cast<const decltype(t)*>(x), static_cast<decltype(u)*>(y), n, place);
     });
   });

@@ -37,7 +37,7 @@ struct PartitionOptions {
       skip_ops;                           // by ATen overload ("aten.add.Tensor") or canonical op ("add")
   std::map<NodeId, std::string> refused;  // by a rewrite: said where the device refuses too
   std::map<NodeId, std::string> denied;   // the device accepted them and could not prepare them: not asked
-  std::map<NodeId, std::string> cuts;     // nor these together with what is before them: an island begins here
+  std::map<NodeId, std::string> cuts;  // nor these together with what is before them: an island begins here
 };
 
 // A node that stays on the CPU.

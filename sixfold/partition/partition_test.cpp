@@ -103,53 +103,55 @@ bool has(const std::set<std::string>& types, std::string_view part) {
                      [&](const std::string& t) { return t.find(part) != std::string::npos; });
 }
 
-TEST(Prepare, what_is_prepared_at_once_is_prepared_once) {
-  Unready device([](const auto&) { return false; });
-  const Graph g = graph_of(kChain);
+class Prepare : public testing::Test {
+ protected:
+  void prepare(Device& device) {
+    auto made = partition(graph, device, options);
+    ASSERT_TRUE(made.ok()) << made.error().message();
+    parts = std::move(*made);
+    ASSERT_TRUE(prepare_islands(graph, device, options, parts).ok());
+  }
+
+  const Graph graph = graph_of(kChain);
   PartitionOptions options;
-  auto parts = partition(g, device, options);
-  ASSERT_TRUE(prepare_islands(g, device, options, *parts).ok());
+  Partition parts;
+};
+
+TEST_F(Prepare, what_is_prepared_at_once_is_prepared_once) {
+  Unready device([](const auto&) { return false; });
+  prepare(device);
   EXPECT_EQ(device.prepared, 1);
-  EXPECT_EQ(parts->islands.size(), 1u);
+  EXPECT_EQ(parts.islands.size(), 1u);
 }
 
-TEST(Prepare, nodes_that_cannot_be_prepared_alone_go_to_the_cpu_with_the_reason) {
+TEST_F(Prepare, nodes_that_cannot_be_prepared_alone_go_to_the_cpu_with_the_reason) {
   Unready device([](const auto& types) { return has(types, "Tanh"); });
-  const Graph g = graph_of(kChain);
-  PartitionOptions options;
-  auto parts = partition(g, device, options);
-  ASSERT_TRUE(prepare_islands(g, device, options, *parts).ok());
-  EXPECT_EQ(parts->islands.size(), 3u);
-  ASSERT_EQ(parts->fallbacks.size(), 2u);
-  EXPECT_EQ(parts->fallbacks[0].reason,
+  prepare(device);
+  EXPECT_EQ(parts.islands.size(), 3u);
+  ASSERT_EQ(parts.fallbacks.size(), 2u);
+  EXPECT_EQ(parts.fallbacks[0].reason,
             "the device accepts it and cannot prepare it [htp.prepare.1]: graphFinalize failed: no room");
   EXPECT_LE(device.prepared, 10);
 }
 
-TEST(Prepare, nodes_that_cannot_be_prepared_together_are_cut_apart) {
+TEST_F(Prepare, nodes_that_cannot_be_prepared_together_are_cut_apart) {
   Unready device([](const auto& types) { return has(types, "Tanh") && has(types, "Exp"); });
-  const Graph g = graph_of(kChain);
-  PartitionOptions options;
-  auto parts = partition(g, device, options);
-  ASSERT_TRUE(prepare_islands(g, device, options, *parts).ok());
-  EXPECT_TRUE(parts->fallbacks.empty());
-  ASSERT_EQ(parts->islands.size(), 3u);
-  EXPECT_EQ(parts->islands[0].size(), 5u);  // a to e
-  EXPECT_EQ(parts->islands[1].size(), 1u);  // f
+  prepare(device);
+  EXPECT_TRUE(parts.fallbacks.empty());
+  ASSERT_EQ(parts.islands.size(), 3u);
+  EXPECT_EQ(parts.islands[0].size(), 5u);  // a to e
+  EXPECT_EQ(parts.islands[1].size(), 1u);  // f
   EXPECT_EQ(options.cuts.size(), 2u);
-  const auto pieces = cut(g, *parts);
+  const auto pieces = cut(graph, parts);
   ASSERT_TRUE(pieces.ok()) << pieces.error().message();
   EXPECT_EQ(pieces->host.node_count(), 3u);
 }
 
-TEST(Prepare, a_device_that_prepares_nothing_leaves_all_on_the_cpu) {
+TEST_F(Prepare, a_device_that_prepares_nothing_leaves_all_on_the_cpu) {
   Unready device([](const auto&) { return true; });
-  const Graph g = graph_of(kChain);
-  PartitionOptions options;
-  auto parts = partition(g, device, options);
-  ASSERT_TRUE(prepare_islands(g, device, options, *parts).ok());
-  EXPECT_TRUE(parts->islands.empty());
-  EXPECT_EQ(parts->fallbacks.size(), 8u);
+  prepare(device);
+  EXPECT_TRUE(parts.islands.empty());
+  EXPECT_EQ(parts.fallbacks.size(), 8u);
 }
 
 TEST(Partition, what_the_model_rounds_is_rounded_on_the_cpu_too) {

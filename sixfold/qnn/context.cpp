@@ -26,7 +26,7 @@ abi::Tensor execute_tensor(const TensorInfo& info) {
 
 template <typename Bytes>
 Status bind_buffers(std::vector<abi::Tensor>& tensors, const std::vector<TensorInfo>& infos,
-            std::span<const Bytes> given, const char* what) {
+                    std::span<const Bytes> given, const char* what) {
   if (given.size() != tensors.size())
     return invalid_argument("the graph has ", tensors.size(), " ", what, "s, got ", given.size());
   for (size_t i = 0; i < tensors.size(); ++i) {

@@ -7,7 +7,7 @@ namespace sixfold {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr Range kAll{-kInfinity, kInfinity}, kNothing{kInfinity, -kInfinity};
+constexpr Range kNothing{kInfinity, -kInfinity};
 
 // Of what lies between 0 and 1, or -1 and 1: less than halves tell, or 16 bits.
 constexpr double kLeastError = 0x1p-18;
@@ -31,8 +31,8 @@ class Finder {
 
   std::vector<Range> run() {
     for (const Leaf& leaf : graph_.outputs)
-      if (leaf.value.valid()) live_[leaf.value.index] = kAll;
-    for (const Graph::Mutation& m : graph_.mutations) live_[m.next.index] = kAll;
+      if (leaf.value.valid()) live_[leaf.value.index] = kEverything;
+    for (const Graph::Mutation& m : graph_.mutations) live_[m.next.index] = kEverything;
     const std::vector<NodeId> order = graph_.order();
     for (size_t i = order.size(); i-- > 0;) {
       const Node& node = graph_.node(order[i]);
@@ -41,13 +41,13 @@ class Finder {
           live_[v.index] = united(live_[v.index], told_apart(node, k));
     }
     for (Range& r : live_)
-      if (!(r.min <= r.max)) r = kAll;
+      if (!(r.min <= r.max)) r = kEverything;
     return std::move(live_);
   }
 
  private:
   Range told_apart(const Node& node, size_t operand) const {
-    if (node.outputs.size() != 1) return kAll;
+    if (node.outputs.size() != 1) return kEverything;
     const double error = step_(node.output()) / 4;  // less than what rounding costs; 0: not known
     const Range of_result = live_[node.output().index];
     switch (node.op) {
@@ -84,7 +84,7 @@ class Finder {
       case Op::pixel_unshuffle:
         return united(of_result, {0, 0});
       default:
-        return kAll;
+        return kEverything;
     }
   }
 
@@ -92,10 +92,10 @@ class Finder {
   Range of_gate(const Node& node, size_t operand, double error) const {
     const ValueId x = node.input(operand);
     const Node* gate = graph_.producer(node.input(1 - operand));
-    if (!gate || gate->inputs.empty() || gate->input(0) != x) return kAll;
+    if (!gate || gate->inputs.empty() || gate->input(0) != x) return kEverything;
     if (gate->op == Op::hardsigmoid) return {-3, kInfinity};
     if (gate->op == Op::sigmoid && error > 0) return {left_tail(silu, -1.3, error), kInfinity};
-    return kAll;
+    return kEverything;
   }
 
   const Graph& graph_;

@@ -51,13 +51,9 @@ struct Packing {
   Primitive reorder;
 };
 
-// One slice of the input channels.
-struct Part {
-  size_t variant, packed;
-};
-
 struct Task {
-  std::vector<Part> parts;
+  size_t variant;
+  std::vector<size_t> slices;  // of the input channels: the packed weights of each
   int64_t image;
   int64_t first_in, points_in, first, points;  // points of the image that it reads and makes
   int64_t first_channel, channels;
@@ -153,9 +149,10 @@ class BlockedConv final : public Kernel {
     std::byte* scratch;
   };
   Status pack_weights(const ConvCall& call);
-  const float* input(const Part& part, const Task& task, const Lane& lane, const Operands& operands) const;
-  void run_part(const Part& part, const Task& task, Lane& lane, const Operands& operands,
-                float* result) const;
+  const float* input(const Packed& weights, const Task& task, const Lane& lane,
+                     const Operands& operands) const;
+  void run_slice(const Packed& weights, const Task& task, Lane& lane, const Operands& operands,
+                 float* result) const;
   void copy_residual(const Task& task, const Operands& operands, float* to) const;
   void begin_result(const Task& task, const Operands& operands, float* result) const;
   void run_task(const Task& task, Lane& lane, const Operands& operands) const;

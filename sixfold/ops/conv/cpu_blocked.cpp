@@ -51,13 +51,12 @@ Status BlockedConv::pack_weights(const ConvCall& call) {
   return ok_status();
 }
 
-// What a part reads, dense.
-const float* BlockedConv::input(const Part& part, const Task& task, const Lane& lane,
+// What a slice reads, dense.
+const float* BlockedConv::input(const Packed& weights, const Task& task, const Lane& lane,
                                 const Operands& o) const {
   const BlockedPlan& plan = *plan_;
   const ConvShape& s = plan.shape;
-  const int64_t wide = s.in_channels, narrow = plan.slice_channels(),
-                channel = plan.packed[part.packed].first_in;
+  const int64_t wide = s.in_channels, narrow = plan.slice_channels(), channel = weights.first_in;
   auto* slice = reinterpret_cast<float*>(o.scratch + lane.input_offset);
   if (plan.tiles_row_major_input()) {
     transpose(o.src + (task.image * wide + channel) * s.in_points() + task.first_in, s.in_points(), narrow,
@@ -71,12 +70,12 @@ const float* BlockedConv::input(const Part& part, const Task& task, const Lane& 
   return slice;
 }
 
-void BlockedConv::run_part(const Part& part, const Task& task, Lane& lane, const Operands& o,
-                           float* result) const {
-  Handles& h = lane.handles[part.variant];
-  h.src.set(input(part, task, lane, o));
+void BlockedConv::run_slice(const Packed& weights, const Task& task, Lane& lane, const Operands& o,
+                            float* result) const {
+  Handles& h = lane.handles[task.variant];
+  h.src.set(input(weights, task, lane, o));
   h.dst.set(result);
-  h.weights.set(o.weights + plan_->packed[part.packed].offset);
+  h.weights.set(o.weights + weights.offset);
   h.scratch.set(o.scratch + lane.primitive_offset);
   dnnl_exec_arg_t args[5] = {{DNNL_ARG_SRC, h.src.get()},
                              {DNNL_ARG_DST, h.dst.get()},
@@ -87,7 +86,7 @@ void BlockedConv::run_part(const Part& part, const Task& task, Lane& lane, const
     h.bias.set(o.bias + task.first_channel);
     args[count++] = {DNNL_ARG_BIAS, h.bias.get()};
   }
-  plan_->variants[part.variant].primitive.execute({args, count});
+  plan_->variants[task.variant].primitive.execute({args, count});
 }
 
 // A task's piece of the residual, dense.
@@ -133,7 +132,7 @@ void BlockedConv::run_task(const Task& task, Lane& lane, const Operands& o) cons
   const int64_t at = (task.image * points + task.first) * row + task.first_channel;  // channels-last
   float* result = tiled ? reinterpret_cast<float*>(o.scratch + lane.tile_offset) : o.dst + at;
   if (plan.adds()) begin_result(task, o, result);
-  for (const Part& part : task.parts) run_part(part, task, lane, o, result);
+  for (const size_t slice : task.slices) run_slice(plan.packed[slice], task, lane, o, result);
   if (plan.norm) {
     const float* residual = o.residual ? o.residual + at : nullptr;
     int64_t step = row;

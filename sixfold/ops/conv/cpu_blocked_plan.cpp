@@ -205,9 +205,9 @@ Status BlockedPlan::add_tasks() {
           if (v.rows_in < 1) return unsupported("a block of rows lies in the padding");
         }
         Task task{};
-        SF_ASSIGN(const size_t chosen, variant(v));
+        SF_ASSIGN(task.variant, variant(v));
         for (int64_t slice = 0; slice < split.slices; ++slice)
-          task.parts.push_back({chosen, pack(channel, slice * slice_channels(), variants[chosen])});
+          task.slices.push_back(pack(channel, slice * slice_channels(), variants[task.variant]));
         task.image = image;
         task.first_in = top * in_row;
         task.points_in = v.rows_in * in_row;
