@@ -179,3 +179,30 @@ def test_what_cannot_be_prepared_is_left_to_the_cpu_with_the_reason(crashing, tm
     refused = call("compile", *options, "-o", tmp_path / "none.pte", "--fail-on-fallback",
                    env=environment | how | {"SIXFOLD_TEST_TYPE": "PoolMax2d"})
     assert refused.returncode == 1 and "would run on the CPU" in refused.stderr and not (tmp_path / "none.pte").exists()
+
+
+@pytest.mark.parametrize("how", [{}, {"SIXFOLD_TEST_FAILS": "1"}], ids=["crashes", "fails"])
+def test_methods_that_cannot_be_prepared_together_have_contexts_of_their_own(crashing, tmp_path, image, how):
+    environment = os.environ | {"SIXFOLD_TEST_LIBRARY": str(EMULATOR / "libQnnHtp.so")}
+    models = [f"{method}={ROOT / 'demo/digits.pt2'}" for method in ("first", "second")]
+
+    def compiled(name, **variables):
+        done = call("compile", *models, "--engine", "qnn", "--qnn-lib-dir", crashing, "--precision", "fp16", "-o", tmp_path / name, "--json",
+                    env=environment | variables)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def results(name):
+        for method in ("first", "second"):
+            run = call("run", tmp_path / name, "--engine", "emulator", "--method", method, "--input", image, "--output-dir", tmp_path)
+            assert run.returncode == 0, run.stderr
+            yield np.load(tmp_path / "output_0.npy")
+
+    together, apart = compiled("together.pte"), compiled("apart.pte", SIXFOLD_TEST_ALONE="1", **how)
+    assert not apart["cpu_nodes"]
+    for shared, own in zip(together["methods"], apart["methods"]):
+        assert not shared["notes"] and shared["delegates"] == own["delegates"] == 1  # no delegate is cut
+        (note,) = own["notes"]
+        assert "[htp.prepare.3]: " in note and ("SIGSEGV" in note or "6020" in note)
+    for expected, result in zip(results("together.pte"), results("apart.pte")):
+        assert np.array_equal(expected, result)
