@@ -7,66 +7,13 @@
 // results in the form of their node.
 #pragma once
 
-#include <map>
-#include <span>
-
-#include "sixfold/graph/graph.h"
-#include "sixfold/lower/form.h"
-#include "sixfold/qnn/types.h"
+#include "sixfold/lower/island.h"
+#include "sixfold/lower/types.h"
 
 namespace sixfold {
 
 using qnn::Param;
-using qnn::TensorRef;
 using qnn::words;
-
-// Every tensor and op of the island so far. Owns nothing of the graph, which must outlive it.
-class IslandLowering {
- public:
-  IslandLowering(const Graph& graph, const Forms& forms, std::string name);
-
-  Status lower(const Node& node);
-  // After the last node: the outputs in the caller's form and type.
-  Status finish();
-  qnn::GraphSpec take() { return std::move(spec_); }
-
-  const Graph& graph() const { return graph_; }
-  qnn::GraphSpec& spec() { return spec_; }
-  const Forms& forms() const { return forms_; }
-
- private:
-  friend class Lowering;
-  // How a tensor shows a value.
-  struct View {
-    Form form = Form::plain;
-    bool fixed = false;    // by the value's encoding
-    bool foreign = false;  // the caller's type, which the device does not compute with: int64
-    friend auto operator<=>(const View&, const View&) = default;
-  };
-  TensorRef view(ValueId value, View view);
-  TensorRef make_view(ValueId value, View want);
-  TensorRef make_constant(ValueId value, View want);
-  TensorRef add_output(ValueId value, View view);
-  Status convert(ValueId value, View from, View to, TensorRef target);
-  qnn::TensorSpec describe(ValueId value, View view) const;
-  View outside(ValueId value) const;  // as the caller has it
-  std::string unique_name(std::string name);
-  void order_outputs();
-  void add_op(qnn::OpSpec op);
-  void fail(Error error) {
-    if (status_.ok()) status_ = std::move(error);
-  }
-
-  const Graph& graph_;
-  const Forms& forms_;
-  qnn::GraphSpec spec_;
-  std::map<std::pair<ValueId, View>, TensorRef> views_;
-  std::map<ValueId, View> made_;  // how the producer made it
-  std::map<std::string, uint32_t> names_;
-  std::map<ValueId, size_t> input_index_, output_index_;
-  uint32_t node_ = UINT32_MAX;  // being lowered
-  Status status_;
-};
 
 // What a rule sees of one node. After a failure every call does nothing; the driver reports the first.
 class Lowering {
@@ -153,11 +100,6 @@ class Lowering {
   bool halves_ = false;
   TensorRef half_out_, real_out_;
 };
-
-// The encoding in QNN's words, for a tensor whose axes are in this order (empty: as they are), and its data
-// type.
-qnn::Quantization quantization_of(const Encoding& encoding, const Shape& order = {});
-qnn::DataType fixed_type(const Encoding& encoding);
 
 namespace lower {
 #define HTP(id, form, rewrite_fn, lower_fn) void lower_fn(Lowering& l);

@@ -68,7 +68,7 @@ bool takes_four_axes(Op op) {
 // wrong where one side is the same for all of a batch. [htp.norm.1]
 bool goes_into_a_norm(const Lowering& l) {
   if (!is_float(l.out_type().dtype)) return false;
-  if (l.quantized() && qnn::size_of(fixed_type(*l.out_encoding())) != 2) return false;
+  if (l.quantized() && fixed_bytes(*l.out_encoding()) != 2) return false;
   const std::vector<NodeId>& users = l.graph().value(l.node().output()).users;
   return std::any_of(users.begin(), users.end(), [&](NodeId id) {
     const Op op = l.graph().node(id).op;
@@ -106,7 +106,7 @@ TensorRef repeated_rows(Lowering& l, size_t i) {
 // Rows of 16 bits that a product made: Qualcomm's library cuts them in one way for the condition and in
 // another for the numbers, and does not run. As images with a width of one they stay whole. [htp.where.1]
 bool selects_rows(const Lowering& l, const std::vector<uint32_t>& dims) {
-  if (!l.quantized() || qnn::size_of(fixed_type(*l.out_encoding())) != 2) return false;
+  if (!l.quantized() || fixed_bytes(*l.out_encoding()) != 2) return false;
   if (dims.size() < 2 || dims.size() > 4) return false;
   return std::all_of(dims.begin(), dims.end() - 2, [](uint32_t n) { return n == 1; });
 }

@@ -27,7 +27,7 @@ void resize(Lowering& l, TensorRef x, TensorRef y) {
 // Those whose numbers are torch's (htp.cpp keeps the others away). One axis is an image one pixel high; of
 // three, the planes first, then the depth.
 void upsample(Lowering& l) {
-  if (l.attrs().text("mode") == "cubic" && l.quantized() && qnn::size_of(fixed_type(*l.encoding(0))) == 2)
+  if (l.attrs().text("mode") == "cubic" && l.quantized() && fixed_bytes(*l.encoding(0)) == 2)
     return l.refuse("with 16 bits the device's cubic resize gives anything at times  [htp.resize.1]");
   const Shape in = l.shape(), out = l.out_shape();
   const TensorRef x = l.in(), y = l.out();

@@ -98,7 +98,7 @@ void layer_norm(Lowering& l) {
   dims.push_back(static_cast<uint32_t>(count));
   // The device gets most of an RMS norm of 8 bits wrong when rows lie along more than one axis, and one of
   // floats when that is behind a product.  [htp.norm.2]
-  const bool wide = l.quantized() && qnn::size_of(fixed_type(*l.encoding(0))) > 1;
+  const bool wide = l.quantized() && fixed_bytes(*l.encoding(0)) > 1;
   const bool loses_rows = rms && !wide && dims.size() > 2 && numel(shape) != dims[dims.size() - 2] * count;
   if (dims.size() > 4 || loses_rows) {  // rows are all alike
     dims = around_axis(dims, dims.size() - 1);

@@ -80,7 +80,7 @@ void cumsum(Lowering& l) {
     return std::vector<Param>{{"axis", a}, {"exclusive", false}, {"reverse", false}};
   };
   // With 8 bits Qualcomm's library is right along the last axis alone.  [htp.cumsum.1]
-  const bool turns = l.quantized() && qnn::size_of(fixed_type(*l.encoding(0))) == 1 && axis + 1 < l.rank();
+  const bool turns = l.quantized() && fixed_bytes(*l.encoding(0)) == 1 && axis + 1 < l.rank();
   if (l.rank() <= 4 && !turns) return l.add_simple("CumulativeSum", params(axis));
   const TensorRef x = l.in(), y = l.out();
   if (!l.status().ok()) return;

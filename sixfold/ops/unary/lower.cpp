@@ -73,7 +73,7 @@ TensorRef on_fit_steps(Lowering& l, TensorRef t) {
 // The sigmoid of x * sigmoid(x) with 16 bits: Qualcomm's library makes one op of the two for images that it
 // computed before, which gives anything at small sizes. [htp.silu.1]
 bool is_gate_of_itself(const Lowering& l) {
-  if (l.op() != Op::sigmoid || !l.quantized() || qnn::size_of(fixed_type(*l.encoding(0))) != 2) return false;
+  if (l.op() != Op::sigmoid || !l.quantized() || fixed_bytes(*l.encoding(0)) != 2) return false;
   const ValueId x = l.node().input(0);
   const std::vector<NodeId>& users = l.graph().value(l.node().output()).users;
   return std::any_of(users.begin(), users.end(), [&](NodeId id) {
