@@ -1,5 +1,8 @@
 #include "sixfold/cpu/sgemm.h"
 
+#include <algorithm>
+#include <cstring>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "sixfold/cpu/sgemm.cpp"
 #include <hwy/foreach_target.h>
@@ -11,6 +14,20 @@ namespace sixfold::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using F32 = hn::ScalableTag<float>;
 using V32 = hn::Vec<F32>;
+
+// The first count lanes; no more memory is touched.
+inline V32 load_some(F32 d, const float* from, size_t count) {
+  if (count == hn::Lanes(d)) return hn::LoadU(d, from);
+  HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)] = {};
+  std::memcpy(lanes, from, count * sizeof(float));
+  return hn::Load(d, lanes);
+}
+inline void store_some(V32 v, F32 d, float* to, size_t count) {
+  if (count == hn::Lanes(d)) return hn::StoreU(v, d, to);
+  HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
+  hn::Store(v, d, lanes);
+  std::memcpy(to, lanes, count * sizeof(float));
+}
 
 inline void put(const Gemm& g, int64_t row, int64_t column, float sum) {
   float& c = g.c[row * g.c_step + column];
@@ -42,20 +59,36 @@ void block(const Gemm& g, int64_t row, int64_t column) {
   }
 }
 
+// As block, for the last columns: at most a vector of them.
+template <int Rows>
+void edge(const Gemm& g, int64_t row, int64_t column, size_t count) {
+  const F32 d;
+  V32 sum[Rows];
+  for (int r = 0; r < Rows; ++r) sum[r] = hn::Zero(d);
+  for (int64_t k = 0; k < g.inner; ++k) {
+    const V32 b = load_some(d, g.b + k * g.b_step + column, count);
+    for (int r = 0; r < Rows; ++r) sum[r] = hn::MulAdd(hn::Set(d, g.a[(row + r) * g.a_step + k]), b, sum[r]);
+  }
+  HWY_ALIGN float sums[HWY_MAX_BYTES / sizeof(float)] = {};
+  for (int r = 0; r < Rows; ++r) {
+    hn::StoreU(sum[r], d, sums);
+    for (size_t i = 0; i < count; ++i) put(g, row + r, column + static_cast<int64_t>(i), sums[i]);
+  }
+}
+
 void plain(const Gemm& g) {
-  const auto width = static_cast<int64_t>(2 * hn::Lanes(F32()));
+  const auto lanes = static_cast<int64_t>(hn::Lanes(F32()));
   int64_t column = 0;
-  for (; column + width <= g.columns; column += width) {
+  for (; column + 2 * lanes <= g.columns; column += 2 * lanes) {
     int64_t row = 0;
     for (; row + 4 <= g.rows; row += 4) block<4>(g, row, column);
     for (; row < g.rows; ++row) block<1>(g, row, column);
   }
-  for (; column < g.columns; ++column) {
-    for (int64_t row = 0; row < g.rows; ++row) {
-      float sum = 0;
-      for (int64_t k = 0; k < g.inner; ++k) sum += g.a[row * g.a_step + k] * g.b[k * g.b_step + column];
-      put(g, row, column, sum);
-    }
+  for (; column < g.columns; column += lanes) {
+    const auto count = static_cast<size_t>(std::min(lanes, g.columns - column));
+    int64_t row = 0;
+    for (; row + 4 <= g.rows; row += 4) edge<4>(g, row, column, count);
+    for (; row < g.rows; ++row) edge<1>(g, row, column, count);
   }
 }
 
@@ -88,6 +121,60 @@ void transposed(const Gemm& g) {
   }
 }
 
+void products_of_channels(std::span<const float* const> x, const float* w, int64_t channels, float* y) {
+  const F32 d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + 2 * lanes <= channels; c += 2 * lanes) {
+    V32 left = hn::Zero(d), right = hn::Zero(d);
+    for (size_t t = 0; t < x.size(); ++t) {
+      if (!x[t]) continue;
+      const float* const tap = w + static_cast<int64_t>(t) * channels + c;
+      left = hn::MulAdd(hn::LoadU(d, x[t] + c), hn::LoadU(d, tap), left);
+      right = hn::MulAdd(hn::LoadU(d, x[t] + c + lanes), hn::LoadU(d, tap + lanes), right);
+    }
+    hn::StoreU(left, d, y + c);
+    hn::StoreU(right, d, y + c + lanes);
+  }
+  for (; c < channels; c += lanes) {
+    const auto count = static_cast<size_t>(std::min(lanes, channels - c));
+    V32 sum = hn::Zero(d);
+    for (size_t t = 0; t < x.size(); ++t)
+      if (x[t])
+        sum = hn::MulAdd(load_some(d, x[t] + c, count),
+                         load_some(d, w + static_cast<int64_t>(t) * channels + c, count), sum);
+    store_some(sum, d, y + c, count);
+  }
+}
+
+// base/half.h in vectors.
+inline V32 to_halves(F32 d, V32 x) {
+  const hn::RebindToSigned<F32> di;
+  const auto bits = hn::BitCast(di, x);
+  const auto size = hn::And(bits, hn::Set(di, 0x7fffffff));
+  const auto odd = hn::And(hn::ShiftRight<13>(size), hn::Set(di, 1));
+  auto y = hn::And(hn::Add(size, hn::Add(odd, hn::Set(di, 0xfff))), hn::Set(di, ~0x1fff));
+  // Below 2^-14 halves are multiples of 2^-24, which are the steps of floats from 0.5 on.
+  const V32 half = hn::Set(d, 0.5f);
+  const auto small = hn::BitCast(di, hn::Sub(hn::Add(hn::BitCast(d, size), half), half));
+  const auto infinity = hn::Set(di, 0x7f800000);
+  y = hn::IfThenElse(hn::Lt(size, hn::Set(di, 0x38800000)), small, y);
+  y = hn::IfThenElse(hn::Lt(size, hn::Set(di, 0x477ff000)), y, infinity);
+  y = hn::IfThenElse(hn::Gt(size, infinity), hn::Set(di, 0x7fc00000), y);
+  return hn::BitCast(d, hn::Or(y, hn::AndNot(hn::Set(di, 0x7fffffff), bits)));
+}
+
+void sums_to_halves(const float* x, const float* bias, int64_t count, float* y) {
+  const F32 d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < count; i += lanes) {
+    const auto n = static_cast<size_t>(std::min(lanes, count - i));
+    V32 sum = load_some(d, x + i, n);
+    if (bias) sum = hn::Add(sum, load_some(d, bias + i, n));
+    store_some(to_halves(d, sum), d, y + i, n);
+  }
+}
+
 void multiply(const Gemm& g) { g.transposed ? transposed(g) : plain(g); }
 
 }  // namespace sixfold::cpu::HWY_NAMESPACE
@@ -98,6 +185,16 @@ namespace sixfold::cpu {
 
 HWY_EXPORT(multiply);
 void sgemm_simd(const Gemm& g) { HWY_DYNAMIC_DISPATCH(multiply)(g); }
+
+HWY_EXPORT(products_of_channels);
+void channel_products(std::span<const float* const> x, const float* w, int64_t channels, float* y) {
+  HWY_DYNAMIC_DISPATCH(products_of_channels)(x, w, channels, y);
+}
+
+HWY_EXPORT(sums_to_halves);
+void add_to_halves(const float* x, const float* bias, int64_t count, float* y) {
+  HWY_DYNAMIC_DISPATCH(sums_to_halves)(x, bias, count, y);
+}
 
 }  // namespace sixfold::cpu
 #endif

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #ifdef SIXFOLD_ONEDNN
 #include <oneapi/dnnl/dnnl.h>
@@ -23,6 +24,13 @@ struct Gemm {
 
 // Our own, for builds without oneDNN.
 void sgemm_simd(const Gemm& g);
+
+// A point of a convolution whose channels are apart: y[c] is the sum over taps of x[t][c] * w[t * channels +
+// c]. A tap outside of the image is null.
+void channel_products(std::span<const float* const> x, const float* w, int64_t channels, float* y);
+
+// y = the half nearest to x + bias, as a float; no bias where that is null. In place too.
+void add_to_halves(const float* x, const float* bias, int64_t count, float* y);
 
 inline void sgemm(const Gemm& g) {
 #ifdef SIXFOLD_ONEDNN

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <random>
 #include <vector>
+
+#include "sixfold/base/half.h"
 
 namespace sixfold::cpu {
 namespace {
@@ -49,6 +52,37 @@ TEST(Sgemm, our_own_is_the_definition) {
       }
     }
   }
+}
+
+TEST(Sgemm, channels_apart_and_taps_outside) {
+  for (const int64_t channels : {1, 7, 16, 33, 70}) {
+    const auto count = static_cast<size_t>(channels);
+    std::vector<float> x(3 * count), w(3 * count), y(count + 1, 77);
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] = static_cast<float>(i % 11) - 5, w[i] = static_cast<float>(i % 7) - 3;
+    const float* const taps[] = {x.data(), nullptr, x.data() + 2 * count};
+    channel_products(taps, w.data(), channels, y.data());
+    for (size_t c = 0; c < count; ++c) EXPECT_EQ(y[c], x[c] * w[c] + x[2 * count + c] * w[2 * count + c]);
+    EXPECT_EQ(y[count], 77);
+  }
+}
+
+// All of 16 upper bits, with lower ones about the ties.
+TEST(Sgemm, sums_become_the_halves_of_base) {
+  std::vector<float> x, y;
+  for (uint32_t high = 0; high < 0x10000; ++high)
+    for (const uint32_t low : {0u, 0x0fffu, 0x1000u, 0x1001u, 0x3000u, 0xf000u})
+      x.push_back(std::bit_cast<float>(high << 16 | low));
+  y.resize(x.size());
+  add_to_halves(x.data(), nullptr, static_cast<int64_t>(x.size()), y.data());
+  size_t wrong = 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    wrong += std::bit_cast<uint32_t>(y[i]) != std::bit_cast<uint32_t>(half_to_float(float_to_half(x[i])));
+  EXPECT_EQ(wrong, 0u);
+  const std::vector<float> bias(x.size(), 1);
+  const std::vector<float> ones(x.size(), 2048);
+  add_to_halves(ones.data(), bias.data(), static_cast<int64_t>(x.size()), y.data());
+  EXPECT_EQ(y.front(), 2048);  // 2049 is a tie
 }
 
 }  // namespace

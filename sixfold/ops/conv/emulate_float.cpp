@@ -14,14 +14,61 @@ constexpr int64_t kRows = 24;
 
 struct FloatConv {
   std::vector<ConvPhase> phases;
-  std::vector<const float*> weights;  // of a phase: [group][tap * input][output]
+  std::vector<const float*> weights;  // of a phase: [group][tap * input][output], or [tap][channel]
   const float* bias = nullptr;
   bool half = false;
   int64_t height = 0, width = 0;  // of the output
 
+  // Every channel by itself: one output for each input.
+  bool by_channel(const cpu::QuantWindow& w) const { return !half && w.inputs() == 1 && w.outputs() == 1; }
+
+  template <typename T>
+  T* pixel(const Run& run, const ConvPhase& p, int64_t row) const {
+    const cpu::QuantWindow& w = p.window;
+    const int64_t x = p.out_x + row % w.out_width * p.every_x;
+    const int64_t y = p.out_y + row / w.out_width % w.out_height * p.every_y;
+    const int64_t n = row / w.out_width / w.out_height;
+    return run.out<T>() + ((n * height + y) * width + x) * w.out_channels;
+  }
+
+  // count sums from channel on.
+  template <typename T>
+  void put(const float* sums, int64_t channel, int64_t count, T* to) const {
+    if constexpr (std::is_same_v<T, float>)
+      cpu::add_to_halves(sums, bias ? bias + channel : nullptr, count, to + channel);
+    else
+      for (int64_t o = 0; o < count; ++o) to[channel + o] = Half(sums[o] + (bias ? bias[channel + o] : 0.0f));
+  }
+
+  // Where a tap of a pixel lies in the input; null: outside.
+  template <typename T>
+  static const T* tap_of(const T* x, const cpu::QuantWindow& w, int64_t row, int64_t tap) {
+    const int64_t ox = row % w.out_width, oy = row / w.out_width % w.out_height;
+    const int64_t n = row / w.out_width / w.out_height;
+    const int64_t iy = oy * w.stride_y - w.pad_top + tap / w.width * w.dilation_y;
+    const int64_t ix = ox * w.stride_x - w.pad_left + tap % w.width * w.dilation_x;
+    if (iy < 0 || iy >= w.in_height || ix < 0 || ix >= w.in_width) return nullptr;
+    return x + ((n * w.in_height + iy) * w.in_width + ix) * w.in_channels;
+  }
+
+  void run_channels(const Run& run, const ConvPhase& p, const float* f) const {
+    const cpu::QuantWindow& w = p.window;
+    run.pool.for_ranges(w.rows(), kRows, [&](int64_t begin, int64_t end) {
+      std::vector<const float*> taps(static_cast<size_t>(w.taps()));
+      std::vector<float> sums(static_cast<size_t>(w.out_channels));
+      for (int64_t row = begin; row < end; ++row) {
+        for (size_t t = 0; t < taps.size(); ++t)
+          taps[t] = tap_of(run.in<float>(0), w, row, static_cast<int64_t>(t));
+        cpu::channel_products(taps, f, w.out_channels, sums.data());
+        put(sums.data(), 0, w.out_channels, pixel<float>(run, p, row));
+      }
+    });
+  }
+
   template <typename T>
   void run_phase(const Run& run, const ConvPhase& p, const float* f) const {
     const cpu::QuantWindow& w = p.window;
+    if (by_channel(w)) return run_channels(run, p, f);
     const int64_t inner = w.taps() * w.inputs(), outputs = w.outputs();
     run.pool.for_ranges(w.rows(), kRows, [&](int64_t begin, int64_t end) {
       std::vector<float> taps(static_cast<size_t>((end - begin) * inner));
@@ -32,20 +79,8 @@ struct FloatConv {
             end - begin, outputs,     inner,  false, taps.data(), inner, f + group * inner * outputs,
             outputs,     sums.data(), outputs};
         cpu::sgemm_simd(gemm);
-        for (int64_t row = begin; row < end; ++row) {
-          const int64_t x = p.out_x + row % w.out_width * p.every_x;
-          const int64_t y = p.out_y + row / w.out_width % w.out_height * p.every_y;
-          const int64_t n = row / w.out_width / w.out_height;
-          T* to = run.out<T>() + ((n * height + y) * width + x) * w.out_channels + group * outputs;
-          for (int64_t o = 0; o < outputs; ++o) {
-            const float sum = sums[static_cast<size_t>((row - begin) * outputs + o)] +
-                              (bias ? bias[group * outputs + o] : 0.0f);
-            if constexpr (std::is_same_v<T, Half>)
-              to[o] = Half(sum);
-            else
-              to[o] = to_half(sum);
-          }
-        }
+        for (int64_t row = begin; row < end; ++row)
+          put(sums.data() + (row - begin) * outputs, group * outputs, outputs, pixel<T>(run, p, row));
       }
     });
   }
@@ -54,20 +89,12 @@ struct FloatConv {
   static void gather(const T* x, const cpu::QuantWindow& w, int64_t group, int64_t begin, int64_t end,
                      float* to) {
     const int64_t inputs = w.inputs();
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t ox = row % w.out_width, oy = row / w.out_width % w.out_height;
-      const int64_t n = row / w.out_width / w.out_height;
+    for (int64_t row = begin; row < end; ++row)
       for (int64_t t = 0; t < w.taps(); ++t, to += inputs) {
-        const int64_t iy = oy * w.stride_y - w.pad_top + t / w.width * w.dilation_y;
-        const int64_t ix = ox * w.stride_x - w.pad_left + t % w.width * w.dilation_x;
-        if (iy < 0 || iy >= w.in_height || ix < 0 || ix >= w.in_width) {
-          std::fill(to, to + inputs, 0.0f);
-          continue;
-        }
-        const T* from = x + ((n * w.in_height + iy) * w.in_width + ix) * w.in_channels + group * inputs;
-        for (int64_t i = 0; i < inputs; ++i) to[i] = from[i];
+        const T* from = tap_of(x, w, row, t);
+        for (int64_t i = 0; i < inputs; ++i)
+          to[i] = from ? static_cast<float>(from[group * inputs + i]) : 0.0f;
       }
-    }
   }
 
   void run(const Run& run) const {
@@ -101,7 +128,9 @@ Result<Step> prepare_float_conv(const OpView& op, const ConvShape& s, Prepare& p
           else if (at >= 0)
             value = to_half(
                 static_cast<float>(static_cast<double>(fixed.at(at, o, k % w.inputs())) * fixed.scale(o)));
-          out[static_cast<size_t>((o / outputs * inner + k) * outputs + o % outputs)] = value;
+          const int64_t to = state.by_channel(w) ? k * w.out_channels + o
+                                                 : (o / outputs * inner + k) * outputs + o % outputs;
+          out[static_cast<size_t>(to)] = value;
         }
     };
     SF_ASSIGN(const float* weights,

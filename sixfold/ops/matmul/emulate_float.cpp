@@ -46,12 +46,13 @@ struct FloatMatrices {
                 s.transposed_x ? x[k * s.rows + begin + r] : x[(begin + r) * s.inner + k];
         cpu::sgemm_simd(
             {n, s.columns, s.inner, false, in.data(), s.inner, w, s.columns, sums.data(), s.columns});
-        for (int64_t i = 0; i < n * s.columns; ++i) {
-          const float sum = sums[static_cast<size_t>(i)] + (bias ? bias[i % s.columns] : 0.0f);
-          if constexpr (std::is_same_v<T, Half>)
-            y[begin * s.columns + i] = Half(sum);
+        for (int64_t r = 0; r < n; ++r) {
+          const float* sum = sums.data() + r * s.columns;
+          T* to = y + (begin + r) * s.columns;
+          if constexpr (std::is_same_v<T, float>)
+            cpu::add_to_halves(sum, bias, s.columns, to);
           else
-            y[begin * s.columns + i] = to_half(sum);
+            for (int64_t c = 0; c < s.columns; ++c) to[c] = Half(sum[c] + (bias ? bias[c] : 0.0f));
         }
       });
     }
