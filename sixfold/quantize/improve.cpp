@@ -14,6 +14,7 @@ namespace {
 
 // A model that takes long is run on fewer samples: multiplications for all samples of one look at it.
 constexpr double kMeterWork = 1.5e9, kBiasWork = 3e9;
+constexpr double kLittleBiasWork = 1.2e9;  // where rounding costs little, so that it shifts little
 constexpr size_t kLeastMeterSamples = 2, kMostMeterSamples = 6;
 constexpr size_t kLeastBiasSamples = 4, kMostBiasSamples = 8;
 constexpr size_t kFewSamples = 8;
@@ -260,6 +261,7 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
     out.steps.push_back({"weights not rounded", best, most, false});
     phases.end("what rounding costs");
   }
+  if (!weights_matter) rows.reset();  // what follows has use for the memory
   if (fits_weights && weights_matter) {
     if (options.progress) options.progress("rounding weights", 0, 1);
     Graph before = out.graph;
@@ -277,11 +279,11 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   if (options.correct_biases && (weights_matter || work < kLargeWork)) {
     if (options.progress) options.progress("correcting biases", 0, 1);
     const Graph before = out.graph;
-    SF_ASSIGN(
-        const std::vector<BiasCorrection> found,
-        find_bias_corrections(real, before, *calibration,
-                              {.samples = samples_for(kBiasWork, work, kLeastBiasSamples, kMostBiasSamples),
-                               .threads = options.threads}));
+    const size_t looked_at =
+        samples_for(weights_matter ? kBiasWork : kLittleBiasWork, work, kLeastBiasSamples, kMostBiasSamples);
+    SF_ASSIGN(const std::vector<BiasCorrection> found,
+              find_bias_corrections(real, before, *calibration,
+                                    {.samples = looked_at, .threads = options.threads}));
     for (const bool last : {false, true}) {
       Graph kept = std::move(out.graph);
       out.graph = before;
