@@ -16,7 +16,8 @@ const std::vector<Stage>& canonical_stages() {
       {"simplify",
        {{"drop_identity", drop_identity},
         {"merge_reshapes", merge_reshapes},
-        {"merge_permutes", merge_permutes}}},
+        {"merge_permutes", merge_permutes},
+        {"merge_padding", merge_padding}}},
       {"fold", {{"fold_constants", fold_constants}}},
       {"norms", {{"fold_batch_norm", fold_batch_norm}}},
   };

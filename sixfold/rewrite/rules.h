@@ -11,6 +11,7 @@ Match fold_constants(const Graph& graph, const Node& node);
 Match drop_identity(const Graph& graph, const Node& node);
 Match merge_reshapes(const Graph& graph, const Node& node);
 Match merge_permutes(const Graph& graph, const Node& node);
+Match merge_padding(const Graph& graph, const Node& node);
 
 // fuse.cpp
 Match fold_batch_norm(const Graph& graph, const Node& node);

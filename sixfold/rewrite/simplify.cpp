@@ -1,3 +1,6 @@
+#include <limits>
+
+#include "sixfold/ops/shapes.h"
 #include "sixfold/rewrite/rules.h"
 
 namespace sixfold {
@@ -51,6 +54,49 @@ Match merge_permutes(const Graph& graph, const Node& outer) {
   Patch patch(graph, outer);
   patch.replace(outer.output(), patch.add(Op::permute, {inner->input(0)}, {{"dims", dims}}));
   return patch;
+}
+
+// max_pool(pad(x)) with nothing that could be a maximum  ->  max_pool(x) with that padding
+Match merge_padding(const Graph& graph, const Node& pool) {
+  if (pool.op != Op::max_pool) return no_match("not a max_pool");
+  if (pool.outputs.size() > 1 && graph.is_used(pool.output(1))) return no_match("its indices are used");
+  const Node* pad = graph.producer(pool.input(0));
+  if (!pad || pad->op != Op::pad || pad->attrs.text("mode") != "constant")
+    return no_match("input is not padded with a number");
+  const ValueId x = pad->input(0);
+  if (!is_float(graph.dtype(x))) return no_match("not floats");
+  const Node* before_pad = graph.producer(x);
+  const double value = pad->attrs.real("value");
+  const double least = before_pad && before_pad->op == Op::relu ? 0 : std::numeric_limits<float>::lowest();
+  if (!(value <= least)) return no_match("the padding may be a maximum");
+  const Shape kernel = pool.attrs.ints("kernel"), stride = pool.attrs.ints("stride"),
+              dilation = pool.attrs.ints("dilation"), padding = pool.attrs.ints("padding");
+  const Shape begin = pad->attrs.ints("before"), end = pad->attrs.ints("after");
+  if (begin.size() != kernel.size() + 2) return no_match("padded along other axes");
+  for (size_t i = 0; i < begin.size(); ++i)
+    if (begin[i] < 0 || end[i] < 0 || (i < 2 && begin[i] + end[i] > 0))
+      return no_match("padded along other axes, or cut");
+  // Windows begin where they did. How many there are is what ceil_mode has to say, with as much padding at
+  // the end as at the beginning.
+  Shape first = padding;
+  for (size_t i = 0; i < first.size(); ++i) {
+    first[i] += begin[i + 2];
+    if (first[i] > (dilation[i] * (kernel[i] - 1) + 1) / 2) return no_match("more than half of a window");
+  }
+  for (const bool ceil_mode : {false, true}) {
+    bool same = true;
+    for (size_t i = 0; i < first.size(); ++i)
+      same = same && window_extent(graph.dims(x)[i + 2], kernel[i], stride[i], first[i], first[i],
+                                   dilation[i], ceil_mode) == graph.dims(pool.output())[i + 2];
+    if (!same) continue;
+    Attrs attrs = pool.attrs;
+    attrs.set("padding", to_dims(first));
+    attrs.set("ceil_mode", ceil_mode);
+    Patch patch(graph, pool);
+    patch.replace(pool.output(), patch.add_all(Op::max_pool, {x}, attrs)[0]);
+    return patch;
+  }
+  return no_match("no padding of max_pool gives so many windows");
 }
 
 }  // namespace sixfold
