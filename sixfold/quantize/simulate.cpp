@@ -52,9 +52,11 @@ void add_pairs(const Kept& a, const cpu::TensorDesc& desc, const float* b, Range
   for (const Sums& s : sums) to.power += s.power, to.error += s.error;
 }
 
+// A result that is no number, or infinite where the model's is not, is as wrong as can be.
 double decibel(double power, double error) {
-  if (!(error > 0)) return 200;
-  return std::min(10 * std::log10(std::max(power, 1e-300) / error), 200.0);
+  if (!std::isfinite(error)) return -200;
+  if (error == 0) return 200;
+  return std::clamp(10 * std::log10(std::max(power, 1e-300) / error), -200.0, 200.0);
 }
 
 struct Worker {
@@ -111,8 +113,9 @@ void LayerError::add(const Tensor& want, const Tensor& got) {
   const bool floats = want.dtype == DType::f32 && got.dtype == DType::f32;
   const auto *a = reinterpret_cast<const float*>(want.data), *b = reinterpret_cast<const float*>(got.data);
   for (int64_t i = 0; i < n; ++i) {
-    const double x = floats ? a[i] : element_real(want, i), d = x - (floats ? b[i] : element_real(got, i));
-    power += x * x;
+    const double x = floats ? a[i] : element_real(want, i), y = floats ? b[i] : element_real(got, i);
+    const double d = x == y || (std::isnan(x) && std::isnan(y)) ? 0 : x - y;  // infinities too
+    if (std::isfinite(x)) power += x * x;
     error += d * d;
   }
 }

@@ -58,6 +58,11 @@ constant %v: f32[2, 3, 1, 1] = [0.7, -0.36, 0.44, 0.1, 0.61, -0.55]
 output %o
 )";
 
+const char* kLog = R"(input %x: f32[4]
+%y = log(%x) : f32[4]
+output %y
+)";
+
 // The graph with coarse weights; activations fine.
 Graph coarse(const Graph& real) {
   Graph q = real;
@@ -90,6 +95,23 @@ TEST(Simulate, tells_nothing_of_graphs_that_are_equal_and_the_error_of_others) {
   auto twice = measure(real, q, *samples, 3);
   ASSERT_TRUE(twice.ok());
   EXPECT_EQ(told->sqnr_db, twice->sqnr_db);
+}
+
+// The smallest becomes 0, and its logarithm has no number.
+TEST(Simulate, results_without_a_number_are_no_success) {
+  const Graph real = graph_of(kLog);
+  std::vector<std::vector<Tensor>> rows{{wave({4}, 1)}};
+  const auto samples = samples_of(rows);
+  Graph q = real;
+  for (const Leaf& leaf : real.inputs) q.value(leaf.value).encoding = grid(8, 0);
+  auto told = measure(real, q, *samples, 1);
+  ASSERT_TRUE(told.ok()) << told.error().message();
+  EXPECT_EQ(told->sqnr_db, -200);
+  auto meter = Meter::create(real, *samples, 1, 0);
+  ASSERT_TRUE(meter.ok()) << meter.error().message();
+  auto decibels = (**meter)(q);
+  ASSERT_TRUE(decibels.ok()) << decibels.error().message();
+  EXPECT_EQ(*decibels, -200);
 }
 
 TEST(Bias, takes_back_what_rounding_shifts) {
