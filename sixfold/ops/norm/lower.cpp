@@ -69,6 +69,34 @@ void add_softmax(Lowering& l, int64_t axis) {
   if (y != out) l.add("Convert", {y}, {out});
 }
 
+// One group of an image is a layer norm of all its numbers in a line. The parameters are as long.
+constexpr int64_t kLongestLine = 32768;
+
+bool is_line(const Lowering& l, int64_t count) {
+  const auto is_plain = [&](size_t i) { return !l.has(i) || (l.constant(i) && !l.encoding(i)); };
+  return l.attrs().integer("groups") == 1 && count <= kLongestLine && is_plain(1) && is_plain(2);
+}
+
+Tensor repeated(const Tensor* data, int64_t count, double otherwise) {
+  Tensor line = filled(count, otherwise);
+  if (!data) return line;
+  const Tensor flat = to_contiguous(*data);
+  auto* to = reinterpret_cast<float*>(const_cast<std::byte*>(line.data));
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(element_real(flat, i % flat.count()));
+  return line;
+}
+
+void norm_of_line(Lowering& l, int64_t count) {
+  const Tensor gamma = repeated(l.has(1) ? l.constant(1) : nullptr, count, 1);
+  const Tensor beta = repeated(l.has(2) ? l.constant(2) : nullptr, count, 0);
+  const Encoding symmetric = fitted(gamma, DType::i16);
+  const std::vector<uint32_t> dims{static_cast<uint32_t>(l.shape()[0]), static_cast<uint32_t>(count)};
+  const TensorRef x = l.reshape(l.in(), dims), y = l.out(), part = l.temp(dims, y);
+  l.add("LayerNorm", {x, l.constant(gamma, &symmetric), offset(l, beta)}, {part},
+        {{"epsilon", static_cast<float>(l.attrs().real("eps"))}, words("axes", {1})});
+  l.add("Reshape", {part}, {y});
+}
+
 }  // namespace
 
 void softmax(Lowering& l) {
@@ -123,9 +151,16 @@ void layer_norm(Lowering& l) {
 // [N, H, W, C] for the device; other ranks are such an image.
 void group_norm(Lowering& l) {
   const Shape shape = l.shape();
-  const int64_t channels = shape[1];
+  const int64_t channels = shape[1], groups = l.attrs().integer("groups");
   int64_t pixels = 1;
   for (size_t i = 2; i < shape.size(); ++i) pixels *= shape[i];
+  // Behind a sum, a product or a relu of 16 bits the device's own gives anything at times: with one group for
+  // some sizes, with several where channels are not whole blocks of 64.  [htp.norm.3]
+  if (l.quantized() && qnn::size_of(fixed_type(*l.encoding(0))) > 1) {
+    if (is_line(l, pixels * channels)) return norm_of_line(l, pixels * channels);
+    if (groups == 1 || (channels > 32 && channels % 64 != 0))
+      return l.refuse("with 16 bits the device's group norm gives anything at times  [htp.norm.3]");
+  }
   const TensorRef gamma = parameter(l, 1, channels, 1, /*adds=*/false);
   const TensorRef beta = parameter(l, 2, channels, 0, /*adds=*/true);
   const bool image = shape.size() == 4;
@@ -134,8 +169,7 @@ void group_norm(Lowering& l) {
   const TensorRef x = image ? l.in() : l.reshape(l.in(), dims);
   const TensorRef y = l.out(), part = image ? y : l.temp(dims, y);
   l.add("GroupNorm", {x, gamma, beta}, {part},
-        {{"epsilon", static_cast<float>(l.attrs().real("eps"))},
-         {"group", static_cast<uint32_t>(l.attrs().integer("groups"))}});
+        {{"epsilon", static_cast<float>(l.attrs().real("eps"))}, {"group", static_cast<uint32_t>(groups)}});
   if (!image) l.add("Reshape", {part}, {y});
 }
 
