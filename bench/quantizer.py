@@ -8,7 +8,8 @@ A folder has model.pt2, calib.npz (in0, in1, ... stacked over samples), eval.npz
 test/zoo. Both get the same file, samples, precision and chip, and the default options of each; ExecuTorch lowers with the
 engine's libraries, in a process of its own (for the emulator: `ninja qnn_libraries` first). The seconds are those of the clock and
 of CPU of the whole process less importing Python modules: loading, calibration, rounding, compiling, writing. DIR keeps what ExecuTorch
-wrote. Decibels are those of output 0 over the first rows against float.
+wrote. Decibels are those of output 0 over the first rows against float. Of programs for the emulator, the ops that change a
+grid or the order of axes are counted (Convert, Quantize, Dequantize; Transpose).
 
 --calibration: CPU seconds of a sample instead: what calibrating on it takes (making the model included), and what
 ONNX Runtime takes to run it in float on one thread, from ONNX_FOLDER/MODEL.onnx.
@@ -68,6 +69,18 @@ def lower_with_executorch(folder, out, precision, soc):
     return {"s": time.monotonic() - clock, "cpu_s": cpu_seconds() - start}
 
 
+def op_counts(file):
+    """Ops of a program for the emulator, whose contexts have each op's type behind its length."""
+    payload = file.read_bytes()
+    return {kind: payload.count(len(kind).to_bytes(4, "little") + kind.encode())
+            for kind in ("Convert", "Quantize", "Dequantize", "Transpose")}
+
+
+def told_counts(figures):
+    ops = figures.get("ops")
+    return f"{sum(ops.values()) - ops['Transpose']}, {ops['Transpose']}" if ops else "-"
+
+
 def peer_environment(engine):
     env = {k: v for k, v in os.environ.items() if k not in ("QNN_SDK_ROOT", "LD_LIBRARY_PATH")}
     if engine == "emulator":
@@ -86,10 +99,14 @@ def peer(folder, precision, args, keep):
     file, told = keep / f"{name}.pte", keep / f"{name}.json"
     if not told.exists():
         command = [sys.executable, __file__, "--peer", folder, file, precision, args.soc, told]
-        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=peer_environment(args.engine))
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or [f"died with {done.returncode}"])[-1]
-            told.write_text(json.dumps({"error": last[:200]}))
+        try:
+            done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=peer_environment(args.engine),
+                                  timeout=args.limit)
+            error = done.returncode and (done.stderr.strip().splitlines() or [f"died with {done.returncode}"])[-1]
+        except subprocess.TimeoutExpired:
+            error = f"not done after {args.limit} s"
+        if error:
+            told.write_text(json.dumps({"error": error[:200]}))
     return file, json.loads(told.read_text())
 
 
@@ -115,15 +132,18 @@ def compare(folder, precision, args, keep):
     row = {}
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
-        made, seconds = sixfold("compile", folder / "model.pt2", "-o", scratch / "m.pte", "--backend", "htp", "--soc", args.soc,
+        _, seconds = sixfold("compile", folder / "model.pt2", "-o", scratch / "m.pte", "--backend", "htp", "--soc", args.soc,
                                 "--engine", args.engine, "--precision", precision, "--calib", folder / "calib.npz", "--json")
-        row["sixfold"] = {"db": decibels(folder, scratch / "m.pte", args, scratch), **seconds,
-                          "converts": len(made.get("converts", []))}
+        row["sixfold"] = {"db": decibels(folder, scratch / "m.pte", args, scratch), **seconds}
+        if args.engine == "emulator":
+            row["sixfold"]["ops"] = op_counts(scratch / "m.pte")
         file, told = peer(folder, precision, args, keep)
         row["executorch"] = told
         if "error" not in told:
             try:
                 told["db"] = decibels(folder, file, args, scratch)
+                if args.engine == "emulator":
+                    told["ops"] = op_counts(file)
             except RuntimeError as error:
                 told["error"] = f"its file does not run: {error}"
     return row
@@ -166,6 +186,7 @@ def main():
     parser.add_argument("--soc", default="SM8650")
     parser.add_argument("--rows", type=int, default=16)
     parser.add_argument("--keep", type=pathlib.Path, default=ROOT / ".work/quantizer")
+    parser.add_argument("--limit", type=float, default=600, help="seconds that ExecuTorch may take for a file")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--calibration", type=pathlib.Path, metavar="ONNX_FOLDER")
     args = parser.parse_args()
@@ -176,14 +197,16 @@ def main():
             print(f"| {folder.name} | {ours * 1e3:.0f} | {theirs * 1e3:.0f} | {ours / theirs:.2f} |", flush=True)
         return
     args.keep.mkdir(parents=True, exist_ok=True)
-    print("| model | precision | sixfold dB | ExecuTorch dB | sixfold s (CPU) | ExecuTorch s (CPU) |\n| --- | --- | ---: | ---: | ---: | ---: |")
+    print("| model | precision | sixfold dB | ExecuTorch dB | sixfold s (CPU) | ExecuTorch s (CPU) | sixfold grids, axes | ExecuTorch grids, axes |\n"
+          "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     results, gains = {}, []
     for folder in args.folders:
         for precision in args.precision:
             row = results[f"{folder.name} {precision}"] = compare(folder.resolve(), precision, args, args.keep.resolve())
             ours, theirs = row["sixfold"], row["executorch"]
             cells = ["-", "-"] if "error" in theirs else [f"{theirs['db']:.1f}", f"{theirs['s']:.0f} ({theirs['cpu_s']:.0f})"]
-            print(f"| {folder.name} | {precision} | {ours['db']:.1f} | {cells[0]} | {ours['s']:.1f} ({ours['cpu_s']:.1f}) | {cells[1]} |", flush=True)
+            print(f"| {folder.name} | {precision} | {ours['db']:.1f} | {cells[0]} | {ours['s']:.1f} ({ours['cpu_s']:.1f}) | {cells[1]} "
+                  f"| {told_counts(ours)} | {told_counts(theirs)} |", flush=True)
             if "error" in theirs:
                 print(f"  ExecuTorch on {folder.name}, {precision}: {theirs['error']}", file=sys.stderr, flush=True)
             else:
