@@ -62,6 +62,7 @@ struct HtpChoice {
   std::string observer = "auto", rounding = "auto";
   bool search_scales = false, correct_biases = true, equalize = false, tell_accuracy = true;
   float smooth = 0;  // SmoothQuant's exponent; 0: not
+  std::string balance = "auto";
   std::string recipe, encodings, export_encodings, simulated;
   double max_loss = 0.01;  // of the precision auto
   bool strict = false;

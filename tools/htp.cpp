@@ -114,6 +114,7 @@ Status refuse_idle_options(const HtpChoice& choice, std::vector<std::string>& no
                                                 {"--block-size", !choice.block_sizes.empty()},
                                                 {"--smooth", choice.smooth > 0},
                                                 {"--equalize", choice.equalize},
+                                                {"--balance", choice.balance != "auto"},
                                                 {"--search-scales", choice.search_scales}};
   for (const auto& [name, given] : asked)
     if (given)

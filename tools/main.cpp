@@ -117,6 +117,12 @@ void add_htp(CLI::App& command, HtpChoice& htp) {
   command.add_flag("--search-scales", htp.search_scales, "Weights: the scale of a channel that errs least");
   command.add_flag("!--no-bias-correction", htp.correct_biases, "Biases stay as they are");
   command.add_flag("--equalize", htp.equalize, "Channels of like ranges in pairs of convolutions, first");
+  command
+      .add_option(
+          "--balance", htp.balance,
+          "Channels between convolutions get like ranges: auto (where a trial gains), off, or how much "
+          "of what activations differ by weights take, 0 to 1")
+      ->capture_default_str();
   command.add_option("--smooth", htp.smooth,
                      "SmoothQuant: how much of the activations' ranges weights take, 0 to 1; 0: nothing");
   command.add_flag("!--no-widen", htp.widen, "All activations in 8 bits, even where they tell too little");
@@ -196,9 +202,8 @@ void add_compile(CLI::App& app, Command& chosen) {
   compile->add_flag("--json", options->json, "One JSON object on stdout instead of text");
   CLI::App* npu = compile->add_option_group("NPU");
   add_htp(*npu, options->htp);
-  npu->add_option(
-      "--cache", options->htp.cache,
-      "Folder that keeps the NPU's parts by content: what did not change is not compiled again");
+  npu->add_option("--cache", options->htp.cache,
+                  "Folder that keeps the NPU's parts by content: what did not change is not compiled again");
   npu->add_flag("--fail-on-fallback", options->fail_on_fallback,
                 "Write nothing and exit 1 when a node would run on the CPU");
   compile->callback([=, &chosen] {

@@ -14,6 +14,7 @@
 #include "sixfold/quantize/simulate.h"
 #include "sixfold/quantize/widen.h"
 #include "tools/accuracy.h"
+#include "tools/balance.h"
 #include "tools/htp.h"
 #include "tools/search.h"
 
@@ -137,6 +138,66 @@ Status write_simulated(const Graph& graph, const Samples& samples, const std::st
   return {};
 }
 
+enum Wide { none, some, all };
+
+struct Quantized {
+  Improved improved;
+  std::set<uint32_t> wide;  // nodes that compute with 16 bits
+  std::vector<std::string> converts;
+};
+
+Result<Quantized> quantize_graph(const Graph& graph, QuantizeOptions options, const Samples& samples,
+                                 ImproveOptions improving, bool widens, Device& asked, double& seconds) {
+  Quantized out;
+  std::map<std::pair<RangeChoice, Wide>, QuantizeReport> reports;  // by ranges and which nodes are wide
+  Wide which = none;
+  const auto make_with = [&](const Observations& seen, const RangeChoice& ranges) -> Result<Graph> {
+    const Stopwatch time(seconds);
+    options.ranges = ranges;
+    SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
+    Graph quantized = graph;
+    SF_ASSIGN((reports[{ranges, which}]), quantize(quantized, plan, seen));
+    return quantized;
+  };
+  bool looked = false;
+  const auto make = [&](const Observations& seen, const RangeChoice& ranges) -> Result<Graph> {
+    options.wide.clear();
+    which = none;
+    return make_with(seen, ranges);
+  };
+  if (widens) {
+    improving.widen = [&](const Observations& seen,
+                          const RangeChoice& ranges) -> Result<std::optional<Graph>> {
+      options.wide.clear();
+      if (!std::exchange(looked, true)) {
+        SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
+        out.wide = find_wide_nodes(graph, plan, seen);
+        SF_TRY(keep_taken(graph, options, out.wide, asked));
+      }
+      if (out.wide.empty()) return std::optional<Graph>();
+      options.wide = out.wide;
+      which = some;
+      SF_ASSIGN(Graph made, make_with(seen, ranges));
+      return std::optional<Graph>(std::move(made));
+    };
+    improving.widen_all = [&](const Observations& seen,
+                              const RangeChoice& ranges) -> Result<std::optional<Graph>> {
+      std::set<uint32_t> every;
+      for (const NodeId id : graph.order()) every.insert(id.index);
+      options.wide.clear();
+      SF_TRY(keep_taken(graph, options, every, asked));
+      options.wide = std::move(every);
+      which = all;
+      SF_ASSIGN(Graph made, make_with(seen, ranges));
+      return std::optional<Graph>(std::move(made));
+    };
+  }
+  SF_ASSIGN(out.improved, quantize_well(graph, samples, make, improving));
+  const Improved& i = out.improved;
+  out.converts = reports[{i.ranges, i.widened_all ? all : i.widened ? some : none}].converts;
+  return out;
+}
+
 }  // namespace
 
 Result<std::function<Status(Graph&)>> trial_grids(const HtpChoice& choice, HtpTargetDevice& device) {
@@ -183,6 +244,7 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   SF_ASSIGN(const auto samples, open_samples(choice.calib, preprocess));
   SF_ASSIGN(ImproveOptions improving, improvements(choice, options.scheme.activation_bits));
   SF_TRY(check_samples(graph, *samples));
+  SF_TRY(balance_as_told(graph, *samples, choice, method));
   if (choice.equalize) equalize_weights(graph);
   if (choice.smooth > 0) {
     CalibrateOptions by_channel{.histograms = false, .channels = true};
@@ -200,68 +262,37 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     SF_TRY(tell(chosen, choice.strict, method));
     method.computes_in_float = !chosen.in_float.empty();
   }
-  enum Wide { none, some, all };
-  std::map<std::pair<RangeChoice, Wide>, QuantizeReport> reports;  // by ranges and which nodes are wide
-  Wide which = none;
-  const auto make_with = [&](const Observations& seen, const RangeChoice& ranges) -> Result<Graph> {
-    const Stopwatch time(method.quantize_s);
-    options.ranges = ranges;
-    SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
-    Graph quantized = graph;
-    SF_ASSIGN((reports[{ranges, which}]), quantize(quantized, plan, seen));
-    return quantized;
-  };
-  std::set<uint32_t> wide;
-  bool looked = false;
-  const auto make = [&](const Observations& seen, const RangeChoice& ranges) -> Result<Graph> {
-    options.wide.clear();
-    which = none;
-    return make_with(seen, ranges);
-  };
-  if (choice.widen && options.scheme.activation_bits == 8 && !searches) {
-    improving.widen = [&](const Observations& seen,
-                          const RangeChoice& ranges) -> Result<std::optional<Graph>> {
-      options.wide.clear();
-      if (!std::exchange(looked, true)) {
-        SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
-        wide = find_wide_nodes(graph, plan, seen);
-        SF_TRY(keep_taken(graph, options, wide, asked));
-      }
-      if (wide.empty()) return std::optional<Graph>();
-      options.wide = wide;
-      which = some;
-      SF_ASSIGN(Graph made, make_with(seen, ranges));
-      return std::optional<Graph>(std::move(made));
-    };
-    improving.widen_all = [&](const Observations& seen,
-                              const RangeChoice& ranges) -> Result<std::optional<Graph>> {
-      std::set<uint32_t> every;
-      for (const NodeId id : graph.order()) every.insert(id.index);
-      options.wide.clear();
-      SF_TRY(keep_taken(graph, options, every, asked));
-      options.wide = std::move(every);
-      which = all;
-      SF_ASSIGN(Graph made, make_with(seen, ranges));
-      return std::optional<Graph>(std::move(made));
-    };
-  }
   improving.doubt = [&](const std::string& what) {
     method.notes.push_back(what);
     warn(what);
   };
-  SF_ASSIGN(Improved improved, quantize_well(graph, *samples, make, improving));
+  const bool widens = choice.widen && options.scheme.activation_bits == 8 && !searches;
+  const auto quantized = [&](const Graph& real) {
+    return quantize_graph(real, options, *samples, improving, widens, asked, method.quantize_s);
+  };
+  SF_ASSIGN(Quantized best, quantized(graph));
+  if (!searches && balances_by_itself(choice, options)) {
+    SF_ASSIGN(std::optional<Graph> balanced, balanced_copy(graph, *samples));
+    improving.doubt = nullptr;  // the same samples
+    if (balanced) {
+      SF_ASSIGN(Quantized other, quantized(*balanced));
+      if (is_gain(best.improved, other.improved)) {
+        method.notes.push_back(told_balance(best.improved, other.improved));
+        best = std::move(other);
+        graph = std::move(*balanced);
+      }
+    }
+  }
+  Improved& improved = best.improved;
   method.accuracy = describe_accuracy(graph, improved);
   graph = std::move(improved.graph);
-  method.conversions = reports[{improved.ranges, improved.widened_all ? all
-                                                 : improved.widened   ? some
-                                                                      : none}]
-                           .converts;
+  method.conversions = std::move(best.converts);
   if (improved.widened_all)
     method.notes.push_back(
         "with 8 bits the outputs are mostly noise, so all that the device takes so computes with 16 "
         "(--no-widen: with 8)");
   else if (improved.widened)
-    method.notes.push_back(told_wide(graph, wide));
+    method.notes.push_back(told_wide(graph, best.wide));
   SF_ASSIGN(const Ranks ranks, Ranks::get());
   if (!choice.export_encodings.empty() && ranks.writes())
     SF_TRY(export_encodings(graph, choice.export_encodings));

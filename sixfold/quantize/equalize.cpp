@@ -3,102 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sixfold/quantize/product.h"
+
 namespace sixfold {
 namespace {
-
-constexpr float kMostFactor = 1e4f;
-
-// A constant that only this node reads, as floats to change.
-float* own_data(Graph& graph, NodeId node, size_t operand) {
-  const ValueId v = graph.node(node).input(operand);
-  const Tensor from = to_contiguous(graph.value(v).constant);
-  std::byte* bytes = nullptr;
-  Tensor copy = Tensor::allocate(DType::f32, from.shape, &bytes);
-  std::copy_n(from.values<float>().data(), from.count(), reinterpret_cast<float*>(bytes));
-  if (graph.value(v).users.size() == 1) {
-    graph.value(v).constant = std::move(copy);
-  } else {
-    const ValueId fresh = graph.add_constant(graph.value(v).name, std::move(copy));
-    graph.set_input(node, operand, fresh);
-  }
-  return reinterpret_cast<float*>(bytes);
-}
-
-bool is_plain_constant(const Graph& graph, ValueId v) {
-  return v.valid() && graph.value(v).kind == ValueKind::constant && graph.dtype(v) == DType::f32 &&
-         !graph.value(v).encoding;
-}
-
-// Convolutions and linear layers with constant weights, as [outputs][inputs][taps] by group.
-struct Product {
-  NodeId node;
-  int64_t groups = 1, outputs = 0, inputs = 0, taps = 1;  // outputs and inputs: of a group
-
-  static std::optional<Product> of(const Graph& graph, NodeId id) {
-    const Node& node = graph.node(id);
-    if (node.op != Op::convolution && node.op != Op::linear) return std::nullopt;
-    if (!is_plain_constant(graph, node.input(1)) || node.attrs.text("activation") != "none")
-      return std::nullopt;
-    if (node.input(2).valid() && !is_plain_constant(graph, node.input(2))) return std::nullopt;
-    if (node.input(3).valid() || node.input(4).valid()) return std::nullopt;
-    if (node.op == Op::convolution && node.attrs.flag("transposed")) return std::nullopt;
-    const Shape w = static_shape(graph.dims(node.input(1)));
-    Product p{id};
-    p.groups = node.op == Op::convolution ? node.attrs.integer("groups") : 1;
-    p.outputs = w[0] / p.groups;
-    p.inputs = w[1];
-    p.taps = numel(w) / (w[0] * w[1]);
-    return p;
-  }
-  // f(input channel of all, index into the weights)
-  template <typename F>
-  void for_inputs(const F& f) const {
-    for (int64_t o = 0; o < groups * outputs; ++o)
-      for (int64_t i = 0; i < inputs; ++i)
-        for (int64_t t = 0; t < taps; ++t)
-          f(static_cast<size_t>(o / outputs * inputs + i), static_cast<size_t>((o * inputs + i) * taps + t));
-  }
-  size_t input_channels() const { return static_cast<size_t>(groups * inputs); }
-  size_t output_channels() const { return static_cast<size_t>(groups * outputs); }
-};
-
-std::vector<float> input_magnitudes(const Graph& graph, const Product& p) {
-  const Tensor w = to_contiguous(*graph.constant(graph.node(p.node).input(1)));
-  std::vector<float> out(p.input_channels(), 0.0f);
-  p.for_inputs([&](size_t c, size_t i) { out[c] = std::max(out[c], std::fabs(w.values<float>()[i])); });
-  return out;
-}
-
-std::vector<float> output_magnitudes(const Graph& graph, const Product& p) {
-  const Tensor w = to_contiguous(*graph.constant(graph.node(p.node).input(1)));
-  std::vector<float> out(p.output_channels(), 0.0f);
-  const size_t width = static_cast<size_t>(w.count()) / out.size();
-  for (size_t i = 0; i < static_cast<size_t>(w.count()); ++i)
-    out[i / width] = std::max(out[i / width], std::fabs(w.values<float>()[i]));
-  return out;
-}
-
-void multiply_inputs(Graph& graph, const Product& p, const std::vector<float>& by) {
-  float* w = own_data(graph, p.node, 1);
-  p.for_inputs([&](size_t c, size_t i) { w[i] *= by[c]; });
-}
-
-void divide_outputs(Graph& graph, const Product& p, const std::vector<float>& by) {
-  float* w = own_data(graph, p.node, 1);
-  const size_t width =
-      static_cast<size_t>(numel(static_shape(graph.dims(graph.node(p.node).input(1))))) / by.size();
-  for (size_t i = 0; i < width * by.size(); ++i) w[i] /= by[i / width];
-  if (!graph.node(p.node).input(2).valid()) return;
-  float* b = own_data(graph, p.node, 2);
-  for (size_t c = 0; c < by.size(); ++c) b[c] /= by[c];
-}
-
-bool is_kept(const Graph& graph, ValueId v) {  // as an output or for the next run
-  return std::any_of(graph.outputs.begin(), graph.outputs.end(),
-                     [&](const Leaf& l) { return l.value == v; }) ||
-         std::any_of(graph.mutations.begin(), graph.mutations.end(),
-                     [&](const auto& m) { return m.next == v; });
-}
 
 // The products that read v, or what a relu makes of it; none when anybody else does.
 std::vector<Product> readers(const Graph& graph, ValueId v, ValueId* seen) {
@@ -119,8 +27,6 @@ std::vector<Product> readers(const Graph& graph, ValueId v, ValueId* seen) {
   }
   return out;
 }
-
-float tame(float x) { return std::isfinite(x) && x > 0 ? std::clamp(x, 1 / kMostFactor, kMostFactor) : 1.0f; }
 
 }  // namespace
 

@@ -1,0 +1,20 @@
+// Channels of like ranges (quantize/balance.h), as --balance says.
+#pragma once
+
+#include "sixfold/quantize/improve.h"
+#include "tools/htp.h"
+
+namespace sixfold::tools {
+
+// By a number.
+Status balance_as_told(Graph& graph, const Samples& samples, const HtpChoice& choice, HtpMethod& method);
+
+// By itself: the model is quantized with it and without, and what gives most decibels stays. Not for
+// encodings from or for elsewhere, which are of the model as it is.
+bool balances_by_itself(const HtpChoice& choice, const QuantizeOptions& options);
+// Nothing where channels are alike.
+Result<std::optional<Graph>> balanced_copy(const Graph& graph, const Samples& samples);
+bool is_gain(const Improved& plain, const Improved& balanced);
+std::string told_balance(const Improved& plain, const Improved& balanced);
+
+}  // namespace sixfold::tools
