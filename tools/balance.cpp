@@ -53,15 +53,15 @@ Result<std::optional<Graph>> balanced_copy(const Graph& graph, const Samples& sa
 }
 
 bool is_gain(const Improved& plain, const Improved& balanced) {
-  return balanced.accuracy.sqnr_db >= plain.accuracy.sqnr_db + kLeastGain;
+  return decibels_of(balanced.accuracy.outputs) >= decibels_of(plain.accuracy.outputs) + kLeastGain;
 }
 
 std::string told_balance(const Improved& plain, const Improved& balanced) {
   return cat(
       "channels between convolutions are divided by factors that the next weights take, so that they have "
       "like ranges: ",
-      rounded(balanced.accuracy.sqnr_db), " dB, without it ", rounded(plain.accuracy.sqnr_db),
-      " (--balance off)");
+      rounded(decibels_of(balanced.accuracy.outputs)), " dB, without it ",
+      rounded(decibels_of(plain.accuracy.outputs)), " (--balance off)");
 }
 
 }  // namespace sixfold::tools

@@ -227,7 +227,12 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
       out.graph = std::move(*wide);
     }
   }
-  if (options.widen_all && best < kMostlyNoise) {
+  double worst = best;  // of several outputs one may be noise
+  if (options.widen_all && meter->outputs() > 1) {
+    SF_TRY((*meter)(out.graph));
+    worst = meter->worst();
+  }
+  if (options.widen_all && worst < kMostlyNoise) {
     SF_ASSIGN(std::optional<Graph> wide, options.widen_all(seen, {Observer::mse, {}}));
     if (wide) {
       SF_ASSIGN(const double decibels, (*meter)(*wide));

@@ -106,16 +106,19 @@ Result<double> Meter::operator()(const Graph& quantized, bool real_weights) {
     }
     return {};
   }));
-  double worst = 200;
+  std::vector<LayerError> outputs;
+  worst_ = 200;
   for (size_t k = 0; k < judged_.size(); ++k) {
+    if (!judged_[k]) continue;
     LayerError sum;
     for (const std::vector<LayerError>& e : errors) {
       sum.power += e[k].power;
       sum.error += e[k].error;
     }
-    if (judged_[k]) worst = std::min(worst, sum.sqnr_db());
+    outputs.push_back(sum);
+    worst_ = std::min(worst_, sum.sqnr_db());
   }
-  return worst;
+  return decibels_of(outputs);
 }
 
 }  // namespace sixfold

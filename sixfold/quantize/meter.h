@@ -2,6 +2,7 @@
 // computed once.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -16,10 +17,13 @@ class Meter {
   // outputs: of the float graph for the samples that it takes (spread_samples), where they are known.
   static Result<std::unique_ptr<Meter>> create(const Graph& real, const Samples& samples, size_t count,
                                                size_t threads, std::vector<std::vector<Tensor>> outputs = {});
-  // Decibels of the worst output. Graphs that differ only in the grids of values are run by the models of the
-  // one before. real_weights: weights of products are not rounded, so it tells what rounding costs.
+  // Decibels of the outputs (decibels_of). Graphs that differ only in the grids of values are run by the
+  // models of the one before. real_weights: weights of products are not rounded, so it tells what rounding
+  // costs.
   Result<double> operator()(const Graph& quantized, bool real_weights = false);
+  double worst() const { return worst_; }  // output's decibels, of the last graph
   size_t samples() const { return samples_.size(); }
+  size_t outputs() const { return static_cast<size_t>(std::count(judged_.begin(), judged_.end(), true)); }
 
  private:
   struct Sample {
@@ -40,6 +44,7 @@ class Meter {
   std::vector<Lane> lanes_;
   Graph made_of_;  // what the lanes' models are
   bool made_real_ = false;
+  double worst_ = 200;
 };
 
 }  // namespace sixfold

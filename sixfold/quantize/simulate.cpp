@@ -122,6 +122,14 @@ void LayerError::add(const Tensor& want, const Tensor& got) {
 
 double LayerError::sqnr_db() const { return decibel(power, error); }
 
+double decibels_of(std::span<const LayerError> outputs) {
+  if (outputs.empty()) return 200;
+  if (outputs.size() == 1) return outputs[0].sqnr_db();
+  double sum = 0;
+  for (const LayerError& o : outputs) sum += std::min(o.sqnr_db(), 60.0);
+  return sum / static_cast<double>(outputs.size());
+}
+
 std::vector<size_t> Accuracy::worst() const {
   std::vector<size_t> order(layers.size());
   std::iota(order.begin(), order.end(), size_t{0});

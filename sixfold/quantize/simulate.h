@@ -2,6 +2,8 @@
 // computed. What that differs from the float graph is told by layer and for the whole.
 #pragma once
 
+#include <span>
+
 #include "sixfold/graph/graph.h"
 #include "sixfold/quantize/samples.h"
 #include "sixfold/quantize/watched.h"
@@ -37,6 +39,10 @@ struct LayerError {
   double sqnr_db() const;
   void add(const Tensor& want, const Tensor& got);  // row-major
 };
+
+// Of all outputs together: the mean of their decibels, where those above 60 count as 60. The worst alone
+// would be chance where it is a number or two.
+double decibels_of(std::span<const LayerError> outputs);
 
 struct Accuracy {
   size_t samples = 0;
