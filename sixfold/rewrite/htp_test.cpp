@@ -49,6 +49,30 @@ output %1
     }
 }
 
+void expect_few_axes(const std::string& text) {
+  expect_kept(text, "");
+  const Graph g = prepared(text);
+  for (const NodeId id : g.order())
+    if (g.node(id).op != Op::reshape) {
+      EXPECT_LE(g.type(g.node(id).output()).rank(), 5u) << print(g);
+    }
+}
+
+TEST(HtpRules, a_linear_of_many_axes_has_rows) {
+  expect_few_axes(R"(
+input %x: f32[2, 3, 1, 2, 2, 4]
+input %w: f32[3, 4]
+%1 = linear(%x, %w, none, activation="none") : f32[2, 3, 1, 2, 2, 3]
+output %1
+)");
+}
+
+TEST(HtpRules, a_reduction_of_neighbours_among_many_axes_is_of_one_in_three) {
+  for (const char* op : {"amax", "sum", "mean"})
+    expect_few_axes(cat("input %x: f32[1, 2, 3, 2, 2, 3]\n%1 = ", op,
+                        "(%x, dims=[2, 3], keepdim=false) : f32[1, 2, 2, 3]\noutput %1\n"));
+}
+
 TEST(HtpRules, a_permute_that_moves_single_places_is_a_reshape) {
   expect_kept(R"(
 input %x: f32[1, 4, 1, 6]

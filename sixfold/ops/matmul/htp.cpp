@@ -1,5 +1,5 @@
 // Matrix products as ops that the NPU has.
-#include "sixfold/rewrite/htp.h"
+#include "sixfold/ops/shape/htp.h"
 
 namespace sixfold::htp {
 
@@ -31,10 +31,12 @@ Match matmul(Htp& h) {
 }
 
 Match linear(Htp& h) {
-  if (h.rank(h.in()) == 1) {  // a row
+  if (const int64_t rank = h.rank(h.in()); rank == 1 || rank > kMaxRank) {  // rows are all alike
     const Dims& d = h.dims(h.in());
+    Dim rows(1);
+    for (size_t i = 0; i + 1 < d.size(); ++i) rows = rows * d[i];
     std::vector<ValueId> inputs = h.node().inputs;
-    inputs[0] = h.reshape(h.in(), {Dim(1), d[0]});
+    inputs[0] = h.reshape(h.in(), {rows, d.back()});
     return h.result(h.reshape(h.add(Op::linear, std::move(inputs), h.attrs()), h.out_type().dims));
   }
   // On a grid, a bias that is computed is added: the library crashes on it.

@@ -1,5 +1,7 @@
 // Reductions as ops that the NPU has.
-#include "sixfold/rewrite/htp.h"
+#include "sixfold/ops/shape/htp.h"
+
+#include <algorithm>
 
 namespace sixfold::htp {
 namespace {
@@ -20,6 +22,17 @@ Term product_along(const Term& from, int64_t axis) {
   return x;
 }
 
+// Neighbours among many axes: [before, n, after].
+std::optional<Dims> around(const Shape& shape, const Shape& dims) {
+  if (dims.empty()) return std::nullopt;
+  const auto [first, last] = std::minmax_element(dims.begin(), dims.end());
+  if (*last - *first + 1 != static_cast<int64_t>(dims.size())) return std::nullopt;
+  Dims three(3, Dim(1));
+  for (int64_t i = 0; i < static_cast<int64_t>(shape.size()); ++i)
+    three[i < *first ? 0 : i <= *last ? 1 : 2] *= Dim(shape[static_cast<size_t>(i)]);
+  return three;
+}
+
 }  // namespace
 
 Match reduce(Htp& h) {
@@ -33,6 +46,9 @@ Match reduce(Htp& h) {
     for (const int64_t d : dims) y = product_along(y, d);
     return h.result(y.reshape(h.out_type().dims));
   }
+  if (x.rank() > max_rank(x.dtype()))
+    if (const auto three = around(h.shape(x), dims))
+      return h.result(x.reshape(*three).reduce(h.op(), {1}).reshape(h.out_type().dims));
   // The device has the largest of floats only, the smallest of integers too.
   if (h.op() == Op::amax && is_integer(x.dtype())) return h.result(-((-x).apply(Op::amin, h.attrs())));
   if (x.dtype() == DType::boolean && (h.op() == Op::amax || h.op() == Op::amin))
