@@ -155,3 +155,26 @@ def test_an_arc_sine_has_a_number_at_its_ends(low, high, precision, least, tmp_p
     x = torch.rand(8, 1, 8, 40) * (high - low) + low
     x[..., 0], x[..., 1] = low, high
     assert decibels_on_the_library(Function(torch.asin), x, precision, tmp_path) > least
+
+
+class Spectrum(torch.nn.Module):
+    """Logarithms of a spectrum's power, as models of sound begin."""
+
+    def __init__(self):
+        super().__init__()
+        angle = 2 * torch.pi * torch.outer(torch.arange(32), torch.arange(64)) / 64
+        self.register_buffer("real", (angle.cos() * torch.hann_window(64))[:, None])
+        self.register_buffer("imaginary", (angle.sin() * torch.hann_window(64))[:, None])
+
+    def forward(self, x):
+        a, b = (torch.nn.functional.conv1d(x, w, stride=32) for w in (self.real, self.imaginary))
+        return torch.log(a * a + b * b + 1e-4)
+
+
+def test_logarithms_of_spectra_compute_with_halves(tmp_path):
+    """Most of a spectrum lies within the first steps of 16 bits."""
+    torch.manual_seed(0)
+    time = torch.arange(512.0)
+    x = torch.stack([5 * torch.sin(time * 0.2 * (i + 1)) + 0.05 * torch.randn(512) for i in range(8)])[:, None, None]
+    plain = decibels_on_the_library(Spectrum(), x, "16a8w", tmp_path, "--no-widen")
+    assert decibels_on_the_library(Spectrum(), x, "16a8w", tmp_path) > plain + 6

@@ -88,9 +88,12 @@ Status keep_taken(const Graph& graph, QuantizeOptions options, std::set<uint32_t
   return {};
 }
 
-std::string told_wide(const Graph& graph, const std::set<uint32_t>& wide) {
+std::string told_wide(const Graph& graph, const std::set<uint32_t>& wide, int bits) {
   std::string names;
   for (const uint32_t i : wide) names += cat(names.empty() ? "" : ", ", graph.origin(graph.node({i})).name);
+  if (bits == 16)
+    return cat("16 bits tell too little of some values, so these compute with halves (--no-widen: with 16): ",
+               names);
   return cat("8 bits tell too little of some values, so these compute with 16 (--no-widen: with 8): ", names);
 }
 
@@ -151,6 +154,7 @@ Result<Quantized> quantize_graph(const Graph& graph, QuantizeOptions options, co
   Quantized out;
   std::map<std::pair<RangeChoice, Wide>, QuantizeReport> reports;  // by ranges and which nodes are wide
   Wide which = none;
+  const std::map<uint32_t, std::string> in_float = options.in_float;  // whatever is wide
   const auto make_with = [&](const Observations& seen, const RangeChoice& ranges) -> Result<Graph> {
     const Stopwatch time(seconds);
     options.ranges = ranges;
@@ -162,35 +166,49 @@ Result<Quantized> quantize_graph(const Graph& graph, QuantizeOptions options, co
   bool looked = false;
   const auto make = [&](const Observations& seen, const RangeChoice& ranges) -> Result<Graph> {
     options.wide.clear();
+    options.in_float = in_float;
     which = none;
     return make_with(seen, ranges);
   };
   if (widens) {
-    improving.widen = [&](const Observations& seen,
-                          const RangeChoice& ranges) -> Result<std::optional<Graph>> {
+    const bool halves = options.scheme.activation_bits == 16;  // are the next
+    improving.halves = halves;
+    improving.widen = [&, halves](const Observations& seen,
+                                  const RangeChoice& ranges) -> Result<std::optional<Graph>> {
       options.wide.clear();
+      options.in_float = in_float;
       if (!std::exchange(looked, true)) {
         SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
-        out.wide = find_wide_nodes(graph, plan, seen);
-        SF_TRY(keep_taken(graph, options, out.wide, asked));
+        out.wide = find_wide_nodes(graph, plan, seen, options.scheme.activation_bits);
+        if (halves)
+          std::erase_if(out.wide, [&](uint32_t i) {
+            const Node& node = graph.node({i});
+            return !fits_halves(graph, node, seen) || in_float.contains(i) || !ask(graph, node, asked).ok();
+          });
+        else
+          SF_TRY(keep_taken(graph, options, out.wide, asked));
       }
       if (out.wide.empty()) return std::optional<Graph>();
-      options.wide = out.wide;
+      if (halves)
+        for (const uint32_t i : out.wide) options.in_float[i] = "16 bits tell too little of its values";
+      else
+        options.wide = out.wide;
       which = some;
       SF_ASSIGN(Graph made, make_with(seen, ranges));
       return std::optional<Graph>(std::move(made));
     };
-    improving.widen_all = [&](const Observations& seen,
-                              const RangeChoice& ranges) -> Result<std::optional<Graph>> {
-      std::set<uint32_t> every;
-      for (const NodeId id : graph.order()) every.insert(id.index);
-      options.wide.clear();
-      SF_TRY(keep_taken(graph, options, every, asked));
-      options.wide = std::move(every);
-      which = all;
-      SF_ASSIGN(Graph made, make_with(seen, ranges));
-      return std::optional<Graph>(std::move(made));
-    };
+    if (!halves)
+      improving.widen_all = [&](const Observations& seen,
+                                const RangeChoice& ranges) -> Result<std::optional<Graph>> {
+        std::set<uint32_t> every;
+        for (const NodeId id : graph.order()) every.insert(id.index);
+        options.wide.clear();
+        SF_TRY(keep_taken(graph, options, every, asked));
+        options.wide = std::move(every);
+        which = all;
+        SF_ASSIGN(Graph made, make_with(seen, ranges));
+        return std::optional<Graph>(std::move(made));
+      };
   }
   SF_ASSIGN(out.improved, quantize_well(graph, samples, make, improving));
   const Improved& i = out.improved;
@@ -266,7 +284,7 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     method.notes.push_back(what);
     warn(what);
   };
-  const bool widens = choice.widen && options.scheme.activation_bits == 8 && !searches;
+  const bool widens = choice.widen && !searches && !options.scheme.computes_in_float();
   const auto quantized = [&](const Graph& real) {
     return quantize_graph(real, options, *samples, improving, widens, asked, method.quantize_s);
   };
@@ -291,8 +309,10 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     method.notes.push_back(
         "with 8 bits the outputs are mostly noise, so all that the device takes so computes with 16 "
         "(--no-widen: with 8)");
-  else if (improved.widened)
-    method.notes.push_back(told_wide(graph, best.wide));
+  else if (improved.widened && options.scheme.activation_bits == 16)
+    method.computes_in_float = true;
+  if (improved.widened && !improved.widened_all)
+    method.notes.push_back(told_wide(graph, best.wide, options.scheme.activation_bits));
   SF_ASSIGN(const Ranks ranks, Ranks::get());
   if (!choice.export_encodings.empty() && ranks.writes())
     SF_TRY(export_encodings(graph, choice.export_encodings));

@@ -18,7 +18,8 @@ constexpr double kLittleBiasWork = 1.2e9;  // where rounding costs little, so th
 constexpr size_t kLeastMeterSamples = 2, kMostMeterSamples = 6;
 constexpr size_t kLeastBiasSamples = 4, kMostBiasSamples = 8;
 constexpr size_t kFewSamples = 8;
-constexpr double kLeastGain = 1.0;  // in decibels, that 16 bits and ranges by kind of op must bring
+constexpr double kLeastGain = 1.0;          // in decibels, that 16 bits and ranges by kind of op must bring
+constexpr double kLeastGainOfHalves = 3.0;  // they cost more than 16 bits
 constexpr double kMostlyNoise = 8.0,
                  kRescued = 6.0;        // decibels, and those that 16 bits everywhere must bring
 constexpr double kWorthRounding = 0.5;  // decibels that weights as they are must bring
@@ -212,14 +213,19 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   }
   phases.end("choosing ranges");
   if (options.widen) {
-    // Once outliers have room, nothing need be cut off.
-    for (const RangeChoice& ranges : {out.ranges, RangeChoice{}}) {
+    const double least = options.halves ? kLeastGainOfHalves : kLeastGain;
+    // Once outliers have room, nothing need be cut off. Halves leave the others' ranges as they are.
+    std::vector<RangeChoice> choices{out.ranges};
+    if (!options.halves) choices.emplace_back();
+    for (const RangeChoice& ranges : choices) {
       if (ranges == out.ranges && out.widened) continue;
       SF_ASSIGN(std::optional<Graph> wide, options.widen(seen, ranges));
       if (!wide) break;
       SF_ASSIGN(const double decibels, (*meter)(*wide));
-      const bool kept = decibels >= best + (out.widened ? 0.0 : kLeastGain);
-      out.steps.push_back({"16 bits where 8 tell too little", best, decibels, kept});
+      const bool kept = decibels >= best + (out.widened ? 0.0 : least);
+      const char* what =
+          options.halves ? "halves where 16 bits tell too little" : "16 bits where 8 tell too little";
+      out.steps.push_back({what, best, decibels, kept});
       if (!kept) continue;
       best = decibels;
       out.widened = true;

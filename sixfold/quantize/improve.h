@@ -23,7 +23,9 @@ struct ImproveOptions {
   double most_work = 0;  // of RoundingOptions
   bool tell_accuracy = true;
   size_t threads = 0;
-  // The same as MakeQuantized with 16 bits where 8 tell too little; nothing if that is nowhere.
+  // The same as MakeQuantized with 16 bits where 8 tell too little, or with halves where 16 do; nothing if
+  // that is nowhere.
+  bool halves = false;
   std::function<Result<std::optional<Graph>>(const Observations& seen, const RangeChoice& ranges)> widen;
   // The same with 16 bits everywhere: for a model that is mostly noise with 8.
   std::function<Result<std::optional<Graph>>(const Observations& seen, const RangeChoice& ranges)> widen_all;

@@ -35,12 +35,73 @@ double body_of(const Observation& o) {
   return kept > 0 ? sum / kept : 0;
 }
 
+// A logarithm tells small numbers apart that a grid does not: of a spectrum most lie within its first steps.
+constexpr double kSmall = 1.0 / 2048, kMostSmall = 0.05;  // of the largest; of all elements
+
+bool has_small_numbers(const Observation& o) {
+  if (o.histogram.empty() || !(o.high > 0)) return false;
+  const double width = (static_cast<double>(o.high) - o.low) / static_cast<double>(o.histogram.size());
+  double small = 0, count = 0;
+  for (size_t i = 0; i < o.histogram.size(); ++i) {
+    count += o.histogram[i];
+    if (o.low + static_cast<double>(i) * width < kSmall * o.high) small += o.histogram[i];
+  }
+  return small > kMostSmall * count;
+}
+
+bool passes_numbers_on(Op op) {
+  switch (op) {
+    case Op::mul:
+    case Op::add:
+    case Op::sub:
+    case Op::div:
+    case Op::pow:
+    case Op::sqrt:
+    case Op::abs:
+    case Op::maximum:
+    case Op::minimum:
+    case Op::clamp:
+    case Op::relu:
+    case Op::sum:
+    case Op::mean:
+    case Op::reshape:
+    case Op::permute:
+    case Op::slice:
+    case Op::expand:
+    case Op::concat:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The logarithms of such, and what computes their operands up to the last product.
+void add_logarithms(const Graph& graph, const Observations& seen, std::set<uint32_t>& out) {
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op != Op::log && node.op != Op::log2 && node.op != Op::log10 && node.op != Op::log1p) continue;
+    const ValueId x = node.input(0);
+    if (x.index >= seen.values.size() || !has_small_numbers(seen.values[x.index])) continue;
+    std::vector<const Node*> next{&node};
+    while (!next.empty()) {
+      const Node* at = next.back();
+      next.pop_back();
+      if (!out.insert(at->id.index).second) continue;
+      for (const ValueId v : at->inputs)
+        if (const Node* p = v.valid() ? graph.producer(v) : nullptr; p && passes_numbers_on(p->op))
+          next.push_back(p);
+    }
+  }
+}
+
 }  // namespace
 
-std::set<uint32_t> find_wide_nodes(const Graph& graph, const QuantizePlan& plan, const Observations& seen) {
+std::set<uint32_t> find_wide_nodes(const Graph& graph, const QuantizePlan& plan, const Observations& seen,
+                                   int bits) {
   std::set<uint32_t> out;
+  if (bits == 16) add_logarithms(graph, seen, out);
   for (const GridGroup& g : plan.groups) {
-    if (g.bits != 8 || g.fixed) continue;
+    if (g.bits != bits || g.fixed) continue;
     Range range{};
     double body = 0;
     for (const ValueId v : g.ranged) {
@@ -51,7 +112,7 @@ std::set<uint32_t> find_wide_nodes(const Graph& graph, const QuantizePlan& plan,
       const double b = body_of(o);
       if (b > 0) body = body > 0 ? std::min(body, b) : b;
     }
-    const double step = (static_cast<double>(range.max) - range.min) / 255;
+    const double step = (static_cast<double>(range.max) - range.min) / ((1 << bits) - 1);
     if (!(body > 0) || body >= kLeastRatio * step * step / 12) continue;
     for (const ValueId v : g.members) {
       if (const Node* p = graph.producer(v)) out.insert(p->id.index);
@@ -59,6 +120,17 @@ std::set<uint32_t> find_wide_nodes(const Graph& graph, const QuantizePlan& plan,
     }
   }
   return out;
+}
+
+bool fits_halves(const Graph& graph, const Node& node, const Observations& seen) {
+  constexpr float kMost = 32000;  // of 65504, with room for what samples did not show
+  const auto fits = [&](ValueId v) {
+    if (!v.valid() || v.index >= seen.values.size() || !seen.values[v.index].seen()) return true;
+    const Observation& o = seen.values[v.index];
+    return is_float(graph.dtype(v)) && o.min > -kMost && o.max < kMost;
+  };
+  return std::all_of(node.inputs.begin(), node.inputs.end(), fits) &&
+         std::all_of(node.outputs.begin(), node.outputs.end(), fits);
 }
 
 }  // namespace sixfold
