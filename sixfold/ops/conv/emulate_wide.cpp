@@ -42,6 +42,7 @@ struct WideConv {
 
   void run_phase(const WidePhase& phase, const uint8_t* bytes, int64_t plane_bytes, const Run& run) const {
     const cpu::QuantWindow& window = phase.place.window;
+    const cpu::QuantLayout layout = quant_layout(window);
     auto* s = reinterpret_cast<int32_t*>(run.scratch + sums);
     cpu::QuantOutput none;
     none.rounding = cpu::Rounding::none;
@@ -56,17 +57,19 @@ struct WideConv {
     };
     product(0, phase.high, 0), product(0, phase.low, 1);
     if (input.wide) product(1, phase.high, 2), product(1, phase.low, 3);
-    const auto* channels =
-        reinterpret_cast<const cpu::QuantChannels*>(phase.high + quant_layout(window).weight_bytes);
+    const auto* channels = reinterpret_cast<const cpu::QuantChannels*>(phase.high + layout.weight_bytes);
     const int64_t element = output.wide ? 2 : 1;
+    // Channels of a group begin a block of their own.
+    const int64_t groups = layout.depthwise ? 1 : window.groups, outputs = window.out_channels / groups;
     run.pool.for_ranges(
         window.rows(), std::max<int64_t>(1, 8192 / window.out_channels), [&](int64_t begin, int64_t end) {
-          for (int64_t r = begin; r < end; ++r) {
-            const int32_t* sum = s + r * window.out_channels;
-            finish_pairs(sum, sum + results, input.wide ? sum + 2 * results : nullptr, sum + 3 * results,
-                         window.out_channels, channels, output,
-                         run.outs[0] + place_of(phase.place, r) * window.out_channels * element);
-          }
+          for (int64_t r = begin; r < end; ++r)
+            for (int64_t g = 0; g < groups; ++g) {
+              const int32_t* sum = s + r * window.out_channels + g * outputs;
+              const int64_t to = place_of(phase.place, r) * window.out_channels + g * outputs;
+              finish_pairs(sum, sum + results, input.wide ? sum + 2 * results : nullptr, sum + 3 * results,
+                           outputs, channels + g * layout.blocks, output, run.outs[0] + to * element);
+            }
         });
   }
 
@@ -138,8 +141,6 @@ Result<Step> prepare_wide_conv(const OpView& op, const ConvShape& s, Prepare& pr
   uint64_t macs = 0;
   for (const ConvPhase& place : phases_of(s)) {
     const cpu::QuantWindow& window = place.window;
-    if (window.groups > 1 && !window.depthwise() && window.outputs() % cpu::kQuantBlock != 0)
-      return unsupported("the emulator has no ", op.type, " of ", window.groups, " groups by 16-bit weights");
     if (!quant_fits(window)) return unsupported("the emulator has no filter of ", window.taps(), " taps");
     constexpr int64_t kMostProducts = 16384;  // whose sums are added in 32 bits
     if (window.taps() * window.inputs() > kMostProducts)
