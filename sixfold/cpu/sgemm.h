@@ -29,7 +29,8 @@ void sgemm_simd(const Gemm& g);
 // c]. A tap outside of the image is null.
 void channel_products(std::span<const float* const> x, const float* w, int64_t channels, float* y);
 
-// y = the half nearest to x + bias, as a float; no bias where that is null. In place too.
+// y = the half nearest to x + bias, as a float, and 65536 with its sign where IEEE has infinity or NaN; no
+// bias where that is null. In place too.
 void add_to_halves(const float* x, const float* bias, int64_t count, float* y);
 
 inline void sgemm(const Gemm& g) {

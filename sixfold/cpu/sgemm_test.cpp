@@ -77,7 +77,9 @@ TEST(Sgemm, sums_become_the_halves_of_base) {
   add_to_halves(x.data(), nullptr, static_cast<int64_t>(x.size()), y.data());
   size_t wrong = 0;
   for (size_t i = 0; i < x.size(); ++i)
-    wrong += std::bit_cast<uint32_t>(y[i]) != std::bit_cast<uint32_t>(half_to_float(float_to_half(x[i])));
+    wrong += std::bit_cast<uint32_t>(y[i]) != std::bit_cast<uint32_t>(std::abs(x[i]) < 65520
+                                                                          ? half_to_float(float_to_half(x[i]))
+                                                                          : std::copysign(65536.0f, x[i]));
   EXPECT_EQ(wrong, 0u);
   const std::vector<float> bias(x.size(), 1);
   const std::vector<float> ones(x.size(), 2048);

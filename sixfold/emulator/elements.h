@@ -44,11 +44,14 @@ struct Codec {
     else
       return static_cast<double>(static_cast<float>(q));
   }
-  // Fixed point and integers: the nearest, ties away from zero, saturated.
+  // Fixed point and integers: the nearest, ties away from zero, saturated. What is no number is the least
+  // float.
   template <typename T>
   T encode(double x) const {
+    if constexpr (!std::is_integral_v<T>)
+      if (std::isnan(x)) return T(-DeviceHalf::kLargest);
     if constexpr (std::is_same_v<T, float>) return to_half(static_cast<float>(x));
-    if constexpr (std::is_same_v<T, Half>) return Half(static_cast<float>(x));
+    if constexpr (std::is_same_v<T, DeviceHalf>) return DeviceHalf(static_cast<float>(x));
     if constexpr (std::is_integral_v<T>) {
       const double q = std::round(x / scale) - static_cast<double>(offset);
       if (!(q > static_cast<double>(limits.min))) return static_cast<T>(limits.min);

@@ -21,6 +21,10 @@ bool is_output(TensorKind kind) { return kind == TensorKind::app_read; }
 void copy_as_halves(const float* from, float* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = to_half(from[i]);
 }
+// Constants are converted when a graph is prepared, not by the vector unit.
+void round_constants(float* x, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) x[i] = to_ieee_half(x[i]);
+}
 
 }  // namespace
 
@@ -97,7 +101,7 @@ Result<uint32_t> Graph::add_tensor(TensorDef tensor) {
     SF_ASSIGN(block, OwnedBlock::take(allocator_, std::max<size_t>(bytes, 1), cat("constant ", tensor.name)));
     std::memcpy(block.data(), tensor.data, bytes);
     if (auto* floats = reinterpret_cast<float*>(block.data()); tensor.dtype == DataType::f32)
-      copy_as_halves(floats, floats, tensor.count());
+      round_constants(floats, tensor.count());
     tensor.data = block.data();
   }
   tensors_.push_back(std::move(tensor));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -11,8 +12,34 @@
 
 namespace sixfold::emulator {
 
-// The nearest half, as a float: what the device keeps of a FLOAT_32.
-inline float to_half(float x) { return half_to_float(float_to_half(x)); }
+// A half as the device's vector unit has it: the largest exponent is one like the others, so numbers reach
+// 131008. What is larger becomes that, as infinity and NaN do. Clients read 65536 (0x7c00) as infinity and
+// what is beyond as NaN.
+struct DeviceHalf {
+  static constexpr float kLargest = 131008, kInfinity = 65536;
+  uint16_t bits = 0;
+  DeviceHalf() = default;
+  DeviceHalf(float f) {  // NOLINT(google-explicit-constructor)
+    const auto b = std::bit_cast<uint32_t>(f), magnitude = b & 0x7fffffffu;
+    if (magnitude < 0x477ff000u) {  // 65520
+      bits = float_to_half(f);
+      return;
+    }
+    const uint32_t rounded = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+    bits = static_cast<uint16_t>((b >> 16 & 0x8000u) | std::min(rounded, 0x7fffu));
+  }
+  operator float() const {  // NOLINT(google-explicit-constructor)
+    if ((bits & 0x7c00u) != 0x7c00u) return half_to_float(bits);
+    return std::bit_cast<float>(static_cast<uint32_t>(bits & 0x8000u) << 16 | 0x47800000u |
+                                static_cast<uint32_t>(bits & 0x3ffu) << 13);
+  }
+};
+// The nearest of these, as a float: what the device keeps of a FLOAT_32.
+inline float to_half(float x) { return DeviceHalf(x); }
+// Sums and the matrix unit, whose halves are IEEE's: beyond 65504 is infinity, which is 65536 to other ops.
+inline float to_ieee_half(float x) {
+  return std::abs(x) < 65520.0f ? to_half(x) : std::copysign(DeviceHalf::kInfinity, x);
+}
 
 // x * multiplier / 2^shift, rounded to the nearest, halves up.
 struct Multiplier {
@@ -76,7 +103,7 @@ inline int64_t quantized(double x, ScaleOffset e, Limits limits) {
   return q < static_cast<double>(limits.max) ? static_cast<int64_t>(q) : limits.max;
 }
 
-// f(T()) with the element type of a tensor's storage. FLOAT_32 and FLOAT_16 are float and Half.
+// f(T()) with the element type of a tensor's storage. FLOAT_32 and FLOAT_16 are float and DeviceHalf.
 template <typename F>
 auto with_type(DataType dtype, const F& f) {
   switch (dtype) {
@@ -103,7 +130,7 @@ auto with_type(DataType dtype, const F& f) {
     case DataType::f32:
       return f(float{});
     case DataType::f16:
-      return f(Half{});
+      return f(DeviceHalf{});
     default:
       return f(int32_t{});
   }

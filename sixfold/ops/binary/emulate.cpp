@@ -191,6 +191,7 @@ struct Plain {
   cpu::BroadcastLoop<3> loop;
   Binary op;
   DataType dtype;
+  bool ieee;  // a sum of floats as IEEE has it
 
   template <typename T>
   static T compute(Binary op, T a, T b) {
@@ -211,14 +212,25 @@ struct Plain {
     }
     return a;
   }
+  // Numbers beyond 65536 are NaN here: the second operand's, made quiet, before the first's.
+  static float ieee_sum(float a, float b) {
+    for (const float x : {b, a})
+      if (std::abs(x) > DeviceHalf::kInfinity) {
+        DeviceHalf half(x);
+        half.bits |= 0x200;
+        return half;
+      }
+    if (std::abs(a) == DeviceHalf::kInfinity) return a == -b ? -1.5f * DeviceHalf::kInfinity : a;
+    return std::abs(b) == DeviceHalf::kInfinity ? b : to_ieee_half(a + b);
+  }
   template <typename T>
   void run_as(const Run& run) const {
     for_pairs(loop, run.pool, cpu::kElementwiseGrain, run.out<T>(), run.in<T>(0), run.in<T>(1),
               [&](T a, T b) {
-                if constexpr (std::is_same_v<T, Half>)
-                  return Half(compute<float>(op, a, b));
+                if constexpr (std::is_same_v<T, DeviceHalf>)
+                  return DeviceHalf(ieee ? ieee_sum(a, b) : compute<float>(op, a, b));
                 else if constexpr (std::is_same_v<T, float>)
-                  return to_half(compute<T>(op, a, b));
+                  return ieee ? ieee_sum(a, b) : to_half(compute<T>(op, a, b));
                 else
                   return compute<T>(op, a, b);
               });
@@ -240,7 +252,12 @@ Result<Step> prepare_binary(const OpView& op, Prepare& prepare) {
   const cpu::TensorDesc da = describe(a), db = describe(b), dy = describe(y);
   const cpu::BroadcastLoop<3> loop({&dy, &da, &db});
   const Binary binary = binary_of(op.type);
-  if (!is_narrow_fixed(y.dtype)) return prepare.step(Plain{loop, binary, y.dtype});
+  if (!is_narrow_fixed(y.dtype)) {
+    // Of two whole tensors with 16 channels or more; other sums are the vector unit's.
+    const bool ieee = binary == Binary::add && !a.is_constant() && !b.is_constant() && a.dims == b.dims &&
+                      !a.dims.empty() && a.dims.back() >= 16;
+    return prepare.step(Plain{loop, binary, y.dtype, ieee});
+  }
   if (binary == Binary::multiply && qnn::size_of(y.dtype) == 2)
     return prepare.step(Product{loop, wide_product_of(a, b, y)});
   return prepare.step(Fixed{loop, fixed_pair(binary, a, b, y), static_cast<int64_t>(qnn::size_of(y.dtype))});

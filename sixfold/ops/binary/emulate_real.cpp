@@ -60,6 +60,11 @@ struct Binary {
     const double result = std::pow(rounded(a.decode(p)), rounded(b.decode(q)));
     return std::isnan(result) ? static_cast<T>(y.limits.max) : y.encode<T>(result);
   }
+  // Floats are multiplied by a reciprocal, which is a half: 65504 at the most.
+  static double reciprocal(double x) {
+    constexpr double kMost = 65504;
+    return std::abs(x) * kMost < 1 ? std::copysign(kMost, x) : 1 / x;
+  }
   static double rounded(double x) { return static_cast<double>(static_cast<float>(x)); }
   template <typename T, typename B>
   void run_as(const Run& run) const {
@@ -75,6 +80,8 @@ struct Binary {
     for_pairs(loop, run.pool, cpu::kElementwiseGrain / 4, run.out<T>(), run.in<T>(0), run.in<B>(1),
               [&](T p, B q) {
                 const double u = a.decode(p), v = b.decode(q);
+                if constexpr (!std::is_integral_v<T>)
+                  if (op == Real::divide) return y.encode<T>(u * reciprocal(v));
                 return y.encode<T>(plain ? integers(u, v) : compute(op, u, v));
               });
   }

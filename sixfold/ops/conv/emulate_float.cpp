@@ -37,7 +37,8 @@ struct FloatConv {
     if constexpr (std::is_same_v<T, float>)
       cpu::add_to_halves(sums, bias ? bias + channel : nullptr, count, to + channel);
     else
-      for (int64_t o = 0; o < count; ++o) to[channel + o] = Half(sums[o] + (bias ? bias[channel + o] : 0.0f));
+      for (int64_t o = 0; o < count; ++o)
+        to[channel + o] = to_ieee_half(sums[o] + (bias ? bias[channel + o] : 0.0f));
   }
 
   // Where a tap of a pixel lies in the input; null: outside.
@@ -99,7 +100,7 @@ struct FloatConv {
 
   void run(const Run& run) const {
     for (size_t i = 0; i < phases.size(); ++i)
-      half ? run_phase<Half>(run, phases[i], weights[i]) : run_phase<float>(run, phases[i], weights[i]);
+      half ? run_phase<DeviceHalf>(run, phases[i], weights[i]) : run_phase<float>(run, phases[i], weights[i]);
   }
 };
 
@@ -124,7 +125,7 @@ Result<Step> prepare_float_conv(const OpView& op, const ConvShape& s, Prepare& p
           if (at >= 0 && f.dtype == DataType::f32)
             value = to_half(f.values<float>()[static_cast<size_t>(at)]);
           else if (at >= 0 && f.dtype == DataType::f16)
-            value = f.values<Half>()[static_cast<size_t>(at)];
+            value = f.values<DeviceHalf>()[static_cast<size_t>(at)];
           else if (at >= 0)
             value = to_half(
                 static_cast<float>(static_cast<double>(fixed.at(at, o, k % w.inputs())) * fixed.scale(o)));
@@ -141,7 +142,7 @@ Result<Step> prepare_float_conv(const OpView& op, const ConvShape& s, Prepare& p
   if (b.is_present()) {
     const auto fill = [&](std::span<float> out) {
       for (size_t i = 0; i < out.size(); ++i)
-        out[i] = b.dtype == DataType::f16 ? static_cast<float>(b.values<Half>()[i])
+        out[i] = b.dtype == DataType::f16 ? static_cast<float>(b.values<DeviceHalf>()[i])
                                           : to_half(b.values<float>()[i]);
     };
     if (!b.is_float()) return unsupported("in[2] is ", qnn::to_text(b.dtype), ", in[0] a float");

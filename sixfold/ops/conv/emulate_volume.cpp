@@ -196,9 +196,10 @@ Result<Step> prepare_volume_conv(const OpView& op, Prepare& prepare) {
   if (b.is_present()) {
     SF_ASSIGN(step.bias, prepare.pack_values<double>(channels, [&](std::span<double> out) {
       for (size_t c = 0; c < out.size(); ++c)
-        out[c] = fixed                      ? b.values<int32_t>()[c]
-                 : b.dtype == DataType::f16 ? static_cast<double>(static_cast<float>(b.values<Half>()[c]))
-                                            : static_cast<double>(b.values<float>()[c]);
+        out[c] = fixed ? b.values<int32_t>()[c]
+                 : b.dtype == DataType::f16
+                     ? static_cast<double>(static_cast<float>(b.values<DeviceHalf>()[c]))
+                     : static_cast<double>(b.values<float>()[c]);
     }));
   }
   uint64_t macs = static_cast<uint64_t>(op.out().count()) *

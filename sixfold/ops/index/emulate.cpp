@@ -208,7 +208,7 @@ struct TopK {
         const T* x = run.in<T>(0) + r * width;
         std::iota(order, order + width, 0);
         const auto before = [&](int32_t a, int32_t b) {
-          using V = std::conditional_t<std::is_same_v<T, Half>, float, T>;
+          using V = std::conditional_t<std::is_same_v<T, DeviceHalf>, float, T>;
           const V p = static_cast<V>(x[a]), q = static_cast<V>(x[b]);
           if constexpr (!std::is_integral_v<V>) {  // NaN is the largest
             if (p != p || q != q) {

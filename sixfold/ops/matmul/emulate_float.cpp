@@ -52,12 +52,12 @@ struct FloatMatrices {
           if constexpr (std::is_same_v<T, float>)
             cpu::add_to_halves(sum, bias, s.columns, to);
           else
-            for (int64_t c = 0; c < s.columns; ++c) to[c] = Half(sum[c] + (bias ? bias[c] : 0.0f));
+            for (int64_t c = 0; c < s.columns; ++c) to[c] = to_ieee_half(sum[c] + (bias ? bias[c] : 0.0f));
         }
       });
     }
   }
-  void run(const Run& run) const { half ? run_as<Half>(run) : run_as<float>(run); }
+  void run(const Run& run) const { half ? run_as<DeviceHalf>(run) : run_as<float>(run); }
 };
 
 }  // namespace
@@ -77,7 +77,7 @@ Result<Step> prepare_float_matrices(const OpView& op, const MatrixShape& s, Prep
         if (w.dtype == DataType::f32)
           out[at] = to_half(w.values<float>()[static_cast<size_t>(from)]);
         else if (w.dtype == DataType::f16)
-          out[at] = w.values<Half>()[static_cast<size_t>(from)];
+          out[at] = w.values<DeviceHalf>()[static_cast<size_t>(from)];
         else
           out[at] = to_half(
               static_cast<float>(static_cast<double>(fixed.at(from, column, k)) * fixed.scale(column)));
@@ -94,7 +94,7 @@ Result<Step> prepare_float_matrices(const OpView& op, const MatrixShape& s, Prep
     if (!b.is_float()) return unsupported("in[2] is ", qnn::to_text(b.dtype), ", in[0] a float");
     const auto fill = [&](std::span<float> out) {
       for (size_t i = 0; i < out.size(); ++i)
-        out[i] = b.dtype == DataType::f16 ? static_cast<float>(b.values<Half>()[i])
+        out[i] = b.dtype == DataType::f16 ? static_cast<float>(b.values<DeviceHalf>()[i])
                                           : to_half(b.values<float>()[i]);
     };
     SF_ASSIGN(state.bias, prepare.pack_values<float>(static_cast<size_t>(b.count()), fill));

@@ -68,15 +68,15 @@ struct FloatSoftmax {
         for (int64_t i = 0; i < around.extent; ++i) sum += std::exp(beta * (x[i * around.after] - largest));
         for (int64_t i = 0; i < around.extent; ++i) {
           const float p = std::exp(beta * (x[i * around.after] - largest)) / sum;
-          if constexpr (std::is_same_v<T, Half>)
-            y[i * around.after] = Half(p);
+          if constexpr (std::is_same_v<T, DeviceHalf>)
+            y[i * around.after] = DeviceHalf(p);
           else
             y[i * around.after] = to_half(p);
         }
       }
     });
   }
-  void run(const Run& run) const { dtype == DataType::f16 ? run_as<Half>(run) : run_as<float>(run); }
+  void run(const Run& run) const { dtype == DataType::f16 ? run_as<DeviceHalf>(run) : run_as<float>(run); }
 };
 
 }  // namespace

@@ -59,7 +59,7 @@ struct Quantize {
         float room[256];
         for (int64_t at = begin; at < end;) {
           const int64_t n = in == DataType::f16 ? std::min<int64_t>(256, end - at) : end - at;
-          if (in == DataType::f16) std::copy_n(run.in<Half>(0) + at, n, room);
+          if (in == DataType::f16) std::copy_n(run.in<DeviceHalf>(0) + at, n, room);
           cpu::quantize_row(in == DataType::f16 ? room : run.in<float>(0) + at, stored_as(codec.dtype),
                             codec.rows(), run.outs[0] + at * static_cast<int64_t>(qnn::size_of(codec.dtype)),
                             n);
@@ -73,7 +73,7 @@ struct Quantize {
         run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i)
             y[i] = codec.encode<U>(static_cast<double>(
-                in == DataType::f16 ? static_cast<float>(run.in<Half>(0)[i]) : run.in<float>(0)[i]));
+                in == DataType::f16 ? static_cast<float>(run.in<DeviceHalf>(0)[i]) : run.in<float>(0)[i]));
         });
       }
     });
@@ -101,7 +101,7 @@ struct Dequantize {
           for (int64_t i = begin; i < end; ++i) {
             const auto r = static_cast<float>(codec.decode(x[i]));
             if (out == DataType::f16)
-              run.out<Half>()[i] = Half(r);
+              run.out<DeviceHalf>()[i] = DeviceHalf(r);
             else
               run.out<float>()[i] = leaves ? r : to_half(r);
           }

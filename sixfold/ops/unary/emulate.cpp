@@ -145,9 +145,9 @@ struct Function {
       case Unary::tanh:
         return std::tanh(x);
       case Unary::is_nan:
-        return std::isnan(x) ? R{1} : R{0};
+        return !(std::abs(x) <= R{DeviceHalf::kInfinity}) ? R{1} : R{0};
       case Unary::is_inf:
-        return std::isinf(x) && (x > 0 ? positive : negative) ? R{1} : R{0};
+        return std::abs(x) == R{DeviceHalf::kInfinity} && (x > 0 ? positive : negative) ? R{1} : R{0};
       case Unary::none:
         break;
     }
@@ -251,6 +251,12 @@ struct Elementwise {
   DataType in, out;
   int64_t count;
 
+  // Clamps end at infinity's place, whatever their bounds; a root that is no number is the least one.
+  float value(float x) const {
+    const float v = f(x);
+    if (v != v) return -DeviceHalf::kLargest;
+    return f.op == Unary::relu || f.op == Unary::clamp ? std::min(v, DeviceHalf::kInfinity) : v;
+  }
   template <typename T, typename U>
   void run_as(const Run& run) const {
     const T* x = run.in<T>(0);
@@ -262,9 +268,9 @@ struct Elementwise {
         else if (f.op == Unary::sigmoid && static_cast<float>(x[i]) < 0)  // 1 minus the other side's
           y[i] = static_cast<U>(1 - to_half(f(-static_cast<float>(x[i]))));
         else if constexpr (std::is_same_v<U, float>)
-          y[i] = to_half(f(static_cast<float>(x[i])));
+          y[i] = to_half(value(static_cast<float>(x[i])));
         else
-          y[i] = static_cast<U>(f(static_cast<float>(x[i])));
+          y[i] = static_cast<U>(value(static_cast<float>(x[i])));
       }
     });
   }

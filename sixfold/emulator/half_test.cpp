@@ -1,0 +1,87 @@
+// Halves of the device, and results of Qualcomm's library (SDK 2.49, SM8650) beyond 65504.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "sixfold/emulator/emulator.h"
+#include "sixfold/emulator/numbers.h"
+#include "sixfold/qnn/context.h"
+
+namespace sixfold::emulator {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+using Floats = std::vector<float>;
+
+Result<Floats> run(const char* type, const std::vector<Floats>& operands) {
+  qnn::GraphSpec graph;
+  qnn::OpSpec op{.name = "op", .type = type};
+  const std::vector<uint32_t> dims{static_cast<uint32_t>(operands[0].size())};
+  const auto tensor = [&](const std::string& name, qnn::TensorKind kind) {
+    return graph.add({.name = name, .kind = kind, .dtype = qnn::DataType::f32, .dims = dims});
+  };
+  std::vector<std::span<const std::byte>> in;
+  for (const Floats& x : operands) {
+    op.in.push_back(tensor(cat("x", in.size()), qnn::TensorKind::app_write));
+    in.push_back(std::as_bytes(std::span(x)));
+  }
+  op.out.push_back(tensor("y", qnn::TensorKind::app_read));
+  graph.ops.push_back(op);
+  SF_ASSIGN(const qnn::Backend backend, qnn::Backend::open(library(), 57));
+  SF_ASSIGN(qnn::Context context, qnn::Context::build(backend, {&graph, 1}));
+  Floats y(operands[0].size());
+  const std::span<std::byte> out[] = {std::as_writable_bytes(std::span(y))};
+  SF_TRY(context.graphs().front().execute(in, out));
+  return y;
+}
+
+TEST(DeviceHalf, has_numbers_where_ieee_has_infinity_and_nan) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    DeviceHalf h;
+    h.bits = static_cast<uint16_t>(bits);
+    ASSERT_EQ(DeviceHalf(static_cast<float>(h)).bits, bits);
+  }
+  EXPECT_EQ(to_half(65519), 65504);
+  EXPECT_EQ(to_half(65520), 65536);
+  EXPECT_EQ(to_half(70000), 70016);
+  EXPECT_EQ(to_half(1e9f), 131008);
+  EXPECT_EQ(to_half(-kInf), -131008);
+  EXPECT_EQ(to_half(std::nanf("")), 131008);
+  EXPECT_EQ(to_ieee_half(-70000), -65536);
+}
+
+TEST(DeviceHalf, ops_go_beyond_65504_as_the_library_does) {
+  struct Fact {
+    const char* type;
+    std::vector<Floats> x;
+    Floats y;
+  };
+  const Fact facts[] = {
+      {"ElementWiseSubtract",
+       {{65504, 65504, kInf, 80000, -kInf}, {-5504, -100, kInf, 70000, 5}},
+       {71040, 65600, 0, 9984, -131008}},
+      {"ElementWiseMultiply",
+       {{60000, 30000, 30000, kInf, 512}, {1.1f, 4, -4.4f, 0, 256}},
+       {65984, 120000, -131008, 0, 131008}},
+      {"ElementWiseDivide", {{1, -1, 0, 1}, {0, 0, 0, 1e-5f}}, {65504, -65504, 0, 65504}},
+      {"ElementWiseExp", {{11, 11.1f, 11.77f, 20}}, {59872, 66304, 129728, 131008}},
+      {"ElementWiseSquareRoot", {{kInf, 70000, -4}}, {362, 264.5f, -131008}},
+      {"ElementWiseNeg", {{kInf, 70000}}, {-131008, -70016}},
+      {"Relu", {{kInf, -kInf, 70000, 65504}}, {65536, 0, 65536, 65504}},
+      // Of 16 channels and more: IEEE's sums.
+      {"ElementWiseAdd", {{70000, 65504}, {-80000, 5504}}, {-9984, 71040}},
+      {"ElementWiseAdd",
+       {{70000, 1, -70000, 65536, 80000, -70000, kInf, 65504, 65504, 60000, 1, 2, 3, 4, 5, 6},
+        {1, 70000, 80000, -65536, -70000, 65536, -kInf, 20, 12, 5504, 1, 1, 1, 1, 1, 1}},
+       {102784, 102784, 112768, -98304, -102784, -102784, -131008, 65536, 65504, 65504, 2, 3, 4, 5, 6, 7}},
+  };
+  for (const Fact& fact : facts) {
+    const Result<Floats> y = run(fact.type, fact.x);
+    ASSERT_TRUE(y.ok()) << fact.type << ": " << y.error().message();
+    EXPECT_EQ(*y, fact.y) << fact.type;
+  }
+}
+
+}  // namespace
+}  // namespace sixfold::emulator
