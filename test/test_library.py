@@ -200,3 +200,14 @@ def test_a_group_norm_of_16_bits_behind_a_sum(channels, groups, tmp_path):
     layers = [torch.nn.Conv2d(3, channels, 1), *(Residual(channels, groups) for _ in range(4))]
     model = torch.nn.Sequential(*layers).requires_grad_(False)
     assert decibels_on_the_library(model, torch.randn(2, 1, 3, 8, 8), "16a8w", tmp_path, "--fail-on-fallback") > 40
+
+
+@pytest.mark.parametrize("function", [lambda x: torch.log(x * x + 1e-10), lambda x: torch.log(torch.clamp(x * x, min=1e-10)),
+                                      lambda x: x / (x.abs() + 1e-9), lambda x: torch.log_softmax(torch.clamp(x, max=1), -1)])
+def test_what_keeps_from_zero_is_not_zero_as_a_half(function, tmp_path):
+    """1e-10 is: then a logarithm is infinite, and a quotient no number."""
+    x = torch.linspace(-2, 2, 41).reshape(1, 1, 41)
+    x[..., 20] = 0
+    assert decibels_on_the_library(Function(function), x, "fp16", tmp_path) > 15
+    y = np.load(tmp_path / "y.npz")["out0"]
+    assert np.isfinite(y).all() and (y > -17).all()

@@ -74,6 +74,11 @@ const Attr* Attrs::find(std::string_view name) const {
   return nullptr;
 }
 
+bool Attrs::is_given(std::string_view name) const {
+  const Attr* attr = find(name);
+  return attr && !std::holds_alternative<std::monostate>(*attr);
+}
+
 bool Attrs::flag(std::string_view name) const {
   const bool* v = get<bool>(*this, name);
   return v && *v;

@@ -38,6 +38,7 @@ class Attrs {
   void erase(std::string_view name);
   const Attr* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
+  bool is_given(std::string_view name) const;  // and is not none
 
   // Typed access to an attribute that the op's definition promises. Absent or of another type is our bug, not
   // the model's: asserted, and in release a default value.

@@ -19,6 +19,7 @@ constexpr size_t kLeastMeterSamples = 2, kMostMeterSamples = 6;
 constexpr size_t kLeastBiasSamples = 4, kMostBiasSamples = 8;
 constexpr size_t kFewSamples = 8;
 constexpr double kLeastGain = 1.0;          // in decibels, that 16 bits and ranges by kind of op must bring
+constexpr double kLeastGainOfBiases = 0.2;  // where rounding costs little: less is chance
 constexpr double kLeastGainOfHalves = 3.0;  // they cost more than 16 bits
 constexpr double kMostlyNoise = 8.0,
                  kRescued = 6.0;        // decibels, and those that 16 bits everywhere must bring
@@ -254,10 +255,11 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   }
   phases.end("16 bits");
   // What is meant to better the numbers stays only where it does.
-  const auto keep_if_better = [&](Graph before, const char* what) -> Result<bool> {
+  const auto keep_if_better = [&](Graph before, const char* what, double least = 0) -> Result<bool> {
     SF_ASSIGN(const double decibels, (*meter)(out.graph));
-    out.steps.push_back({what, best, decibels, decibels >= best});
-    if (decibels >= best) {
+    const bool kept = decibels >= best + least;
+    out.steps.push_back({what, best, decibels, kept});
+    if (kept) {
       best = decibels;
       return true;
     }
@@ -300,7 +302,8 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
       out.graph = before;
       const size_t count = correct_biases(out.graph, found, last);
       const char* what = last ? "bias correction" : "bias correction but of the last";
-      SF_ASSIGN(const bool better, keep_if_better(std::move(kept), what));
+      SF_ASSIGN(const bool better,
+                keep_if_better(std::move(kept), what, weights_matter ? 0 : kLeastGainOfBiases));
       if (better) out.biases = count;
     }
     phases.end("bias correction");

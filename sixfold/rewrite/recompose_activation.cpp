@@ -159,7 +159,10 @@ void collect(const Graph& graph, const Node& node, size_t most, std::vector<Valu
   }
 }
 
-bool same(double a, double b, double x) { return std::abs(a - b) <= 3e-6 * (1 + std::abs(x)); }
+// b: of the function. Where that is zero, what is only close to it may be there to be divided by.
+bool same(double a, double b, double x) {
+  return b == 0 ? a == 0 : std::abs(a - b) <= 3e-6 * (1 + std::abs(x));
+}
 
 double at(const Points& values, double x) {
   for (size_t i = 0; i < kCount; ++i)

@@ -337,5 +337,24 @@ output %2
   EXPECT_EQ(element_real(*graph.constant(graph.node(graph.order()[1]).input(1)), 0), -INFINITY);
 }
 
+// What is zero as a half keeps nothing from zero.
+TEST(Recompose, the_least_that_is_added_stays_above_zero) {
+  const Graph graph = recomposed(R"(
+input %x: f32[2, 2]
+constant %e: f32[] = [1e-10]
+%1 = add(%x, %e) : f32[2, 2]
+%2 = clamp(%1, min=1e-12, max=none) : f32[2, 2]
+%3 = maximum(%2, %e) : f32[2, 2]
+%4 = mul(%3, %e) : f32[2, 2]
+output %4
+)");
+  ASSERT_EQ(ops_of(graph), (std::vector<std::string>{"add", "clamp", "maximum", "mul"}));
+  const std::vector<NodeId> order = graph.order();
+  EXPECT_EQ(element_real(*graph.constant(graph.node(order[0]).input(1)), 0), 0x1p-24);
+  EXPECT_EQ(graph.node(order[1]).attrs.real("min"), 0x1p-24);
+  EXPECT_EQ(element_real(*graph.constant(graph.node(order[2]).input(1)), 0), 0x1p-24);
+  EXPECT_EQ(element_real(*graph.constant(graph.node(order[3]).input(1)), 0), 1e-10f);  // a factor
+}
+
 }  // namespace
 }  // namespace sixfold

@@ -9,7 +9,8 @@ constexpr double kLeast = -80;
 
 bool is_bounded(const Htp& h) {
   const Node* clamp = h.graph.producer(h.in());
-  return clamp && clamp->op == Op::clamp && clamp->attrs.has("min") && clamp->attrs.real("min") >= kLeast;
+  return clamp && clamp->op == Op::clamp && clamp->attrs.is_given("min") &&
+         clamp->attrs.real("min") >= kLeast;
 }
 
 }  // namespace

@@ -163,9 +163,7 @@ void leaky_relu(Lowering& l) {
 void clamp(Lowering& l) {
   // float32's own limits where there is no bound: they bound nothing.
   const auto bound = [&](const char* name, float otherwise) {
-    const Attr* a = l.attrs().find(name);
-    return !a || std::holds_alternative<std::monostate>(*a) ? otherwise
-                                                            : static_cast<float>(l.attrs().real(name));
+    return l.attrs().is_given(name) ? static_cast<float>(l.attrs().real(name)) : otherwise;
   };
   constexpr float kMost = std::numeric_limits<float>::max();
   const float min = bound("min", -kMost), max = bound("max", kMost);
