@@ -19,7 +19,7 @@ constexpr size_t kLeastMeterSamples = 2, kMostMeterSamples = 6;
 constexpr size_t kLeastBiasSamples = 4, kMostBiasSamples = 8;
 constexpr size_t kFewSamples = 8;
 constexpr double kLeastGain = 1.0;          // in decibels, that 16 bits and ranges by kind of op must bring
-constexpr double kLeastGainOfBiases = 0.2;  // where rounding costs little: less is chance
+constexpr double kLeastGainOfBiases = 0.2;  // seen on fewer samples: less is chance
 constexpr double kLeastGainOfHalves = 3.0;  // they cost more than 16 bits
 constexpr double kMostlyNoise = 8.0,
                  kRescued = 6.0;        // decibels, and those that 16 bits everywhere must bring
@@ -292,8 +292,11 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   if (options.correct_biases && (weights_matter || work < kLargeWork)) {
     if (options.progress) options.progress("correcting biases", 0, 1);
     const Graph before = out.graph;
-    const size_t looked_at =
-        samples_for(weights_matter ? kBiasWork : kLittleBiasWork, work, kLeastBiasSamples, kMostBiasSamples);
+    const auto looks = [&](double most) {
+      return samples_for(most, work, kLeastBiasSamples, kMostBiasSamples);
+    };
+    const size_t looked_at = looks(weights_matter ? kBiasWork : kLittleBiasWork);
+    const double least = looked_at < looks(kBiasWork) ? kLeastGainOfBiases : 0;
     SF_ASSIGN(const std::vector<BiasCorrection> found,
               find_bias_corrections(real, before, *calibration,
                                     {.samples = looked_at, .threads = options.threads}));
@@ -302,8 +305,7 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
       out.graph = before;
       const size_t count = correct_biases(out.graph, found, last);
       const char* what = last ? "bias correction" : "bias correction but of the last";
-      SF_ASSIGN(const bool better,
-                keep_if_better(std::move(kept), what, weights_matter ? 0 : kLeastGainOfBiases));
+      SF_ASSIGN(const bool better, keep_if_better(std::move(kept), what, least));
       if (better) out.biases = count;
     }
     phases.end("bias correction");
