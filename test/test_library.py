@@ -211,3 +211,34 @@ def test_what_keeps_from_zero_is_not_zero_as_a_half(function, tmp_path):
     assert decibels_on_the_library(Function(function), x, "fp16", tmp_path) > 10  # one of 41 is where halves end
     y = np.load(tmp_path / "y.npz")["out0"]
     assert np.isfinite(y).all() and (y > -17).all()
+
+
+@pytest.mark.parametrize("channels, more", [(16, 1), (3, 29), (40, 20)])
+def test_a_border_of_halves_behind_the_last_axis_is_there(channels, more, tmp_path):
+    """[htp.pad.2]: within a block of 32 the library left it out when an op came next; 0 to 11 dB."""
+    torch.manual_seed(0)
+    model = Function(lambda x: torch.relu(torch.nn.functional.pad(x, (0, more), value=1.0)))
+    assert decibels_on_the_library(model, torch.randn(2, 1, 8, 16, channels), "fp16", tmp_path) > 60
+
+
+def linear_attention(x, join):
+    q, k, v = x.transpose(-1, -2).chunk(3, -1)
+    y = torch.relu(q) @ (torch.relu(k).transpose(-1, -2) @ join(v))
+    return y[..., :-1] / (y[..., -1:] + 0.1)
+
+
+def padded(v):
+    return torch.nn.functional.pad(v, (0, 1), value=1.0)
+
+
+def joined(v):
+    return torch.cat([v, torch.ones_like(v[..., :1])], -1)
+
+
+@pytest.mark.parametrize("precision, join", [("fp16", padded), ("16a8w", padded), ("16a8w", joined)])
+@pytest.mark.parametrize("points", [4, 16])
+def test_linear_attention_has_its_column_of_ones(points, precision, join, tmp_path):
+    """[htp.pad.2]: as EfficientViT has it, of which nothing was right. With 16 bits the library left out a Concat with ones as well."""
+    torch.manual_seed(0)
+    model = Function(lambda x: linear_attention(x, join))
+    assert decibels_on_the_library(model, torch.randn(4, 1, 16, 48, points), precision, tmp_path) > 45

@@ -51,6 +51,21 @@ TEST(Lower, a_padded_maximum_is_padded_with_the_lowest_number) {
                  "[htp.pool.2]");
 }
 
+TEST(Lower, a_border_that_the_device_would_leave_out_is_joined) {
+  const auto padded = [](const char* shape, const char* before, const char* after) {
+    return cat("input %x: f32", shape, "\n%y = pad(%x, before=", before, ", after=", after,
+               ", mode=\"constant\", value=1.0)\noutput %y");
+  };
+  expect_lowered(padded("[3, 16]", "[0, 0]", "[0, 1]"), {"Concat(", "FLOAT_32[1, 1, 3, 1]"});
+  expect_lowered(padded("[3, 16]", "[1, 0]", "[0, 16]"),
+                 {"FLOAT_32[4, 16] = Pad(", "Concat(", "FLOAT_32[1, 1, 4, 16]"});
+  for (const char* after : {"[0, 17]", "[1, 0]"}) {
+    const Result<std::string> printed = lowered(padded("[3, 16]", "[0, 0]", after));
+    ASSERT_TRUE(printed.ok()) << printed.error().message();
+    EXPECT_EQ(printed->find("Concat("), std::string::npos) << *printed;
+  }
+}
+
 TEST(Lower, a_divisor_of_its_own_is_a_factor_after_the_pool) {
   expect_lowered(
       "input %x: f32[1, 1, 4, 4]\n%y = avg_pool(%x, kernel=[2, 2], stride=[2, 2], padding=[0, 0], "

@@ -1,6 +1,7 @@
 // Data movement: Reshape, Transpose, Tile, StridedSlice, Concat and Pad.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "sixfold/lower/lowering.h"
 
@@ -37,6 +38,38 @@ Shape combined(const Shape& dims, Form from, Form to) {
     out.push_back(source[static_cast<size_t>(dims[static_cast<size_t>(a)])]);
   }
   return out;
+}
+
+// Between other ops the device leaves out a Pad behind the last axis that ends in the same block of 32: the
+// places hold what was there. With 16 bits it makes such a Pad of a Concat with one number, too, but not
+// where all rows are in a line. [htp.pad.2]
+bool is_left_out(int64_t extent, int64_t before, int64_t after) {
+  constexpr int64_t kBlock = 32;
+  return before == 0 && after > 0 && (extent + kBlock - 1) / kBlock == (extent + after + kBlock - 1) / kBlock;
+}
+
+bool is_one_number(const Tensor& data) {
+  if (!is_float(data.dtype) || data.count() == 0) return false;
+  const Tensor flat = to_contiguous(data);
+  for (int64_t i = 1; i < flat.count(); ++i)
+    if (element_real(flat, i) != element_real(flat, 0)) return false;
+  return true;
+}
+
+// y: x and so many places of a number along its last axis.
+void join_number(Lowering& l, TensorRef x, int64_t places, double value, TensorRef y) {
+  if (!l.status().ok()) return;
+  const std::vector<uint32_t> dims = l.spec(x).dims;
+  uint32_t rows = 1;
+  for (size_t i = 0; i + 1 < dims.size(); ++i) rows *= dims[i];
+  const auto line = [&](int64_t n) { return std::vector<uint32_t>{1, 1, rows, static_cast<uint32_t>(n)}; };
+  Tensor number = Tensor::scalar(value, DType::f32);
+  number.shape = {1, 1, rows, places};
+  number.strides = {0, 0, 0, 0};
+  const TensorRef border = l.constant(to_contiguous(number), l.quantized() ? l.out_encoding() : nullptr);
+  const TensorRef joined = l.temp(line(dims.back() + places), y);
+  l.add("Concat", {l.reshape(x, line(dims.back())), border}, {joined}, {{"axis", uint32_t{3}}});
+  l.add("Reshape", {joined}, {y});
 }
 
 }  // namespace
@@ -111,27 +144,49 @@ void flip(Lowering& l) {
 }
 
 void concat(Lowering& l) {
+  const int64_t dim = l.attrs().integer("dim"), axis = l.axis(dim);
+  const bool is_last = static_cast<size_t>(axis) + 1 == l.rank();
+  const Tensor* end = l.quantized() && l.inputs() == 2 && is_last ? l.constant(1) : nullptr;
+  if (end && is_one_number(*end)) {
+    const int64_t places = end->shape[static_cast<size_t>(dim)];
+    if (is_left_out(l.shape()[static_cast<size_t>(dim)], 0, places))
+      return join_number(l, l.in(), places, element_real(to_contiguous(*end), 0), l.out());
+  }
   std::vector<TensorRef> parts;
   for (size_t i = 0; i < l.inputs(); ++i) parts.push_back(l.in(i));
-  l.add("Concat", std::move(parts), {l.out()},
-        {{"axis", static_cast<uint32_t>(l.axis(l.attrs().integer("dim")))}});
+  l.add("Concat", std::move(parts), {l.out()}, {{"axis", static_cast<uint32_t>(axis)}});
 }
 
 void pad(Lowering& l) {
   const Attrs& a = l.attrs();
   const bool constant = a.text("mode") == "constant";
-  const Shape before = in_order(l, a.ints("before")), after = in_order(l, a.ints("after"));
-  std::vector<uint32_t> amount;
-  for (size_t i = 0; i < before.size(); ++i)
-    for (const int64_t v : {before[i], after[i]}) amount.push_back(static_cast<uint32_t>(v));
-  std::vector<Param> params{
-      {"scheme", constant ? 0u : 2u},
-      words("pad_amount", {static_cast<uint32_t>(before.size()), 2}, std::move(amount))};
   // Halves end at 65504: infinities would make NaNs of the zeros they meet.
-  if (constant)
-    params.push_back(
-        {"pad_constant_value", static_cast<float>(std::clamp(a.real("value"), -65504.0, 65504.0))});
-  l.add("Pad", {l.in()}, {l.out()}, std::move(params));
+  const double value = constant ? std::clamp(a.real("value"), -65504.0, 65504.0) : 0;
+  const Shape before = in_order(l, a.ints("before"));
+  Shape after = in_order(l, a.ints("after"));
+  TensorRef x = l.in();
+  if (!l.status().ok()) return;
+  std::vector<uint32_t> dims = l.spec(x).dims;
+  int64_t joined = 0;
+  if (constant && is_left_out(dims.back(), before.back(), after.back()))
+    joined = std::exchange(after.back(), 0);
+
+  const auto is_none = [](int64_t n) { return n == 0; };
+  if (!joined || !std::ranges::all_of(before, is_none) || !std::ranges::all_of(after, is_none)) {
+    std::vector<uint32_t> amount;
+    for (size_t i = 0; i < before.size(); ++i) {
+      for (const int64_t v : {before[i], after[i]}) amount.push_back(static_cast<uint32_t>(v));
+      dims[i] += static_cast<uint32_t>(before[i] + after[i]);
+    }
+    std::vector<Param> params{
+        {"scheme", constant ? 0u : 2u},
+        words("pad_amount", {static_cast<uint32_t>(before.size()), 2}, std::move(amount))};
+    if (constant) params.push_back({"pad_constant_value", static_cast<float>(value)});
+    const TensorRef y = joined ? l.temp(dims, x) : l.out();
+    l.add("Pad", {x}, {y}, std::move(params));
+    x = y;
+  }
+  if (joined) join_number(l, x, joined, value, l.out());
 }
 
 }  // namespace sixfold::lower
