@@ -146,7 +146,8 @@ void flip(Lowering& l) {
 void concat(Lowering& l) {
   const int64_t dim = l.attrs().integer("dim"), axis = l.axis(dim);
   const bool is_last = static_cast<size_t>(axis) + 1 == l.rank();
-  const Tensor* end = l.quantized() && l.inputs() == 2 && is_last ? l.constant(1) : nullptr;
+  const bool may_join = l.quantized() && l.inputs() == 2 && is_last && is_static(l.type().dims);
+  const Tensor* end = may_join ? l.constant(1) : nullptr;
   if (end && is_one_number(*end)) {
     const int64_t places = end->shape[static_cast<size_t>(dim)];
     if (is_left_out(l.shape()[static_cast<size_t>(dim)], 0, places))
@@ -168,7 +169,7 @@ void pad(Lowering& l) {
   if (!l.status().ok()) return;
   std::vector<uint32_t> dims = l.spec(x).dims;
   int64_t joined = 0;
-  if (constant && is_left_out(dims.back(), before.back(), after.back()))
+  if (constant && is_static(l.type().dims) && is_left_out(dims.back(), before.back(), after.back()))
     joined = std::exchange(after.back(), 0);
 
   const auto is_none = [](int64_t n) { return n == 0; };
