@@ -68,9 +68,8 @@ Result<qnn::Context> load_context(const QnnEngine& engine, const QnnPayload& pay
   }
   if (!info.ok() && has_own_library())
     return info.take_error().during(
-        "reading a context binary on the emulator, which loads its own: what Qualcomm's library made runs "
-        "with "
-        "--engine qnn");
+        "reading a context binary on the emulator, which loads what this version of it made: compile "
+        "the model again, or run what Qualcomm's library made with --engine qnn");
   if (!info.ok()) return info.take_error();
   SF_TRY(check_binary_fits(payload, *info, engine.backend->library()));
   // The delegate's program keeps its bytes: weights are used where they lie.
