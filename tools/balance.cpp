@@ -10,7 +10,7 @@
 namespace sixfold::tools {
 namespace {
 
-constexpr size_t kSamples = 2;         // that tell whether it is worth trying
+constexpr size_t kSamples = 1;         // that tell whether it is worth trying
 constexpr double kWorthTrying = 0.75;  // bits that a mean channel leaves unused
 constexpr double kLeastGain = 0.5;     // dB
 constexpr float kAlpha = 0.5f;

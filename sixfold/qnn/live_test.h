@@ -12,6 +12,9 @@ namespace sixfold::qnn {
 class QnnLive : public testing::Test {
  protected:
   void SetUp() override {
+#ifndef __x86_64__
+    GTEST_SKIP() << "the library that packages bring is for x86-64";
+#endif
 #ifdef SIXFOLD_SANITIZED
     GTEST_SKIP()
         << "the vendor's library was not tried under sanitizers; the fake provider's tests run there";
