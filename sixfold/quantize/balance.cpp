@@ -50,7 +50,8 @@ class Classes {
   mutable std::vector<size_t> parent_;  // by channel of a value
   std::vector<bool> fixed_;
   // Of a class: the most that a channel is of its tensor's largest, and its weights of their layer's.
-  std::vector<float> activation_, weight_, factor_;
+  std::vector<float> activation_, weight_;
+  std::vector<float> factor_;  // 1 until one is chosen, and where the class is fixed
 };
 
 Classes::Classes(const Graph& graph, const Observations& seen) : graph_(graph) {
@@ -66,7 +67,6 @@ Classes::Classes(const Graph& graph, const Observations& seen) : graph_(graph) {
   parent_.resize(count);
   std::iota(parent_.begin(), parent_.end(), size_t{0});
   fixed_.assign(count, false);
-  for (const Leaf& leaf : graph.inputs) fix(leaf.value);
   for (const Value& v : graph.values())
     if (has(v.id) && (is_kept(graph, v.id) || v.encoding || v.kind != ValueKind::node)) fix(v.id);
   for (const NodeId id : graph.order()) look_at(graph.node(id));
@@ -202,8 +202,7 @@ std::vector<float> Classes::factors(ValueId v) const {
   std::vector<float> out(channels(v));
   bool any = false;
   for (size_t c = 0; c < out.size(); ++c) {
-    const size_t k = root(slot(v, c));
-    out[c] = fixed_[k] ? 1 : factor_[k];
+    out[c] = factor_[root(slot(v, c))];
     any = any || out[c] != 1;
   }
   return any ? out : std::vector<float>();
@@ -211,7 +210,7 @@ std::vector<float> Classes::factors(ValueId v) const {
 
 size_t Classes::divided() const {
   size_t out = 0;
-  for (size_t i = 0; i < factor_.size(); ++i) out += !fixed_[root(i)] && factor_[root(i)] != 1;
+  for (size_t i = 0; i < factor_.size(); ++i) out += factor_[root(i)] != 1;
   return out;
 }
 

@@ -2,8 +2,6 @@
 // same.
 #include "sixfold/quantize/balance.h"
 
-#include <cmath>
-
 #include "sixfold/quantize/calibrate.h"
 #include "sixfold/quantize/simulate.h"
 #include "sixfold/quantize/testing.h"
@@ -28,14 +26,7 @@ Graph network(const std::string& between) {
 
 std::unique_ptr<Samples> waves() {
   std::vector<std::vector<Tensor>> rows;
-  for (int k = 0; k < 3; ++k) {
-    std::byte* bytes = nullptr;
-    Tensor t = Tensor::allocate(DType::f32, {1, 2, 4, 4}, &bytes);
-    for (int64_t i = 0; i < t.count(); ++i)
-      reinterpret_cast<float*>(bytes)[i] =
-          1.2f + std::sin(static_cast<float>(i) * 1.7f + static_cast<float>(k));
-    rows.push_back({t});
-  }
+  for (int k = 0; k < 3; ++k) rows.push_back({wave({1, 2, 4, 4}, static_cast<float>(k))});
   return samples_of(rows);
 }
 

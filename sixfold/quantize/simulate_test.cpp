@@ -1,8 +1,6 @@
 // The simulated graph rounds where encodings say so, and what it tells of layers and biases is right.
 #include "sixfold/quantize/simulate.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstring>
 
@@ -12,23 +10,10 @@
 #include "sixfold/quantize/improve.h"
 #include "sixfold/quantize/round.h"
 #include "sixfold/quantize/rounding.h"
+#include "sixfold/quantize/testing.h"
 
 namespace sixfold {
 namespace {
-
-Graph graph_of(const std::string& text) {
-  auto graph = parse(text);
-  EXPECT_TRUE(graph.ok()) << graph.error().message();
-  return std::move(graph).value();
-}
-
-Tensor wave(Shape shape, float seed) {
-  std::byte* bytes = nullptr;
-  Tensor t = Tensor::allocate(DType::f32, std::move(shape), &bytes);
-  for (int64_t i = 0; i < t.count(); ++i)
-    reinterpret_cast<float*>(bytes)[i] = 1.2f + std::sin(static_cast<float>(i) * 1.7f + seed);
-  return t;
-}
 
 Encoding grid(float scale, int32_t zero) { return {DType::u8, 0, 255, -1, 0, {scale}, {zero}}; }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "sixfold/quantize/plan.h"
 
 namespace sixfold {
@@ -17,6 +19,14 @@ inline ValueId named(const Graph& graph, std::string_view name) {
   for (const Value& v : graph.values())
     if (v.name == name) return v.id;
   return kNoValue;
+}
+
+inline Tensor wave(Shape shape, float seed) {
+  std::byte* bytes = nullptr;
+  Tensor t = Tensor::allocate(DType::f32, std::move(shape), &bytes);
+  for (int64_t i = 0; i < t.count(); ++i)
+    reinterpret_cast<float*>(bytes)[i] = 1.2f + std::sin(static_cast<float>(i) * 1.7f + seed);
+  return t;
 }
 
 // Every value was between these.

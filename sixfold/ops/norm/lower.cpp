@@ -156,7 +156,7 @@ void group_norm(Lowering& l) {
   for (size_t i = 2; i < shape.size(); ++i) pixels *= shape[i];
   // Behind a sum, a product or a relu of 16 bits the device's own gives anything at times: with one group for
   // some sizes, with several where channels are not whole blocks of 64.  [htp.norm.3]
-  if (l.quantized() && qnn::size_of(fixed_type(*l.encoding(0))) > 1) {
+  if (l.quantized() && fixed_bytes(*l.encoding(0)) > 1) {
     if (is_line(l, pixels * channels)) return norm_of_line(l, pixels * channels);
     if (groups == 1 || (channels > 32 && channels % 64 != 0))
       return l.refuse("with 16 bits the device's group norm gives anything at times  [htp.norm.3]");
