@@ -242,3 +242,13 @@ def test_linear_attention_has_its_column_of_ones(points, precision, join, tmp_pa
     torch.manual_seed(0)
     model = Function(lambda x: linear_attention(x, join))
     assert decibels_on_the_library(model, torch.randn(4, 1, 16, 48, points), precision, tmp_path) > 45
+
+
+@pytest.mark.parametrize("shape", [(1, 16, 8, 8), (1, 16, 12), (2, 16)])
+def test_a_batch_norm_of_16_bits_keeps_its_gains(shape, tmp_path):
+    """[htp.norm.4]: Qualcomm's Batchnorm cuts gains to 8 bits of the largest; 48 dB here."""
+    torch.manual_seed(0)
+    norm = (torch.nn.BatchNorm2d if len(shape) == 4 else torch.nn.BatchNorm1d)(16).eval().requires_grad_(False)
+    norm.weight.copy_(torch.exp(2 * torch.randn(16)))
+    norm.bias.copy_(torch.randn(16))
+    assert decibels_on_the_library(torch.nn.Sequential(torch.nn.ReLU(), norm), torch.randn(8, *shape), "16a8w", tmp_path, "--fail-on-fallback") > 68

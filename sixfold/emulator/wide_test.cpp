@@ -160,16 +160,17 @@ TEST(EmulatorWide, ops_have_the_numbers_of_the_library) {
   }
 }
 
-// A HardSwish that alone reads a convolution sees its sums, and is cut.
-TEST(EmulatorWide, a_hard_swish_behind_a_convolution_has_the_numbers_of_the_library) {
-  const Numbers x{23865, 45931, 27758, 37868, 31438, 42650, 25826, 14098, 23531, 39012, 38557,
-                  55117, 21150, 29476, 53534, 15170, 42221, 54080, 52198, 41095, 51046, 19070,
-                  44804, 40914, 33297, 55666, 48867, 19636, 55102, 49277, 27164, 42149};
-  const int8_t weights[] = {72, -71, -61, -80, -9, 116, -28, -41, 108, -15, -112, 40,  67,  -15, 114,  -127,
-                            94, -61, 76,  -7,  38, 67,  101, 27,  35,  -18, -114, -79, -98, 73,  -100, -80};
-  const int32_t biases[] = {-16428, 13426, -11280, -156};
-  const Numbers want{8324,  10397, 16749, 6583, 14024, 4228,  4407, 266,
-                     19324, 4082,  71,    3038, 12828, 17002, 2191, 5361};
+struct Filter {
+  const char* type;
+  std::vector<uint32_t> dims;  // of the weights, of 4 outputs
+  std::span<const int8_t> weights;
+  std::span<const int32_t> biases;
+  qnn::ScaleOffset out;
+  bool swish = false;  // a HardSwish reads what it gives
+};
+
+// Of points in a line.
+Result<Numbers> run(const Filter& filter, const Numbers& x, uint32_t points) {
   qnn::GraphSpec graph;
   const auto constant = [&](const char* name, qnn::DataType dtype, std::vector<uint32_t> dims, int32_t axis,
                             float unit, std::span<const std::byte> data) {
@@ -186,23 +187,49 @@ TEST(EmulatorWide, a_hard_swish_behind_a_convolution_has_the_numbers_of_the_libr
     return graph.add({.name = name,
                       .kind = kind,
                       .dtype = qnn::DataType::ufixed16,
-                      .dims = {1, 1, 4, channels},
+                      .dims = {1, 1, points, channels},
                       .quantization = q});
   };
-  const qnn::TensorRef in = image("x", qnn::TensorKind::app_write, 8, {9e-5f, -30001});
+  const auto channels = static_cast<uint32_t>(x.size() / points);
+  const qnn::TensorRef in = image("x", qnn::TensorKind::app_write, channels, {9e-5f, -30001});
   const qnn::TensorRef w =
-      constant("w", qnn::DataType::sfixed8, {1, 1, 8, 4}, 3, 1, std::as_bytes(std::span(weights)));
+      constant("w", qnn::DataType::sfixed8, filter.dims, 3, 1, std::as_bytes(filter.weights));
   const qnn::TensorRef b =
-      constant("b", qnn::DataType::sfixed32, {4}, 0, 9e-5f, std::as_bytes(std::span(biases)));
-  const qnn::TensorRef between = image("a", qnn::TensorKind::native, 4, {2e-4f, -32768});
-  const qnn::TensorRef out = image("y", qnn::TensorKind::app_read, 4, {9e-5f, -4200});
-  graph.ops.push_back({"conv",
-                       "Conv2d",
+      constant("b", qnn::DataType::sfixed32, {4}, 0, 9e-5f, std::as_bytes(filter.biases));
+  const qnn::TensorRef out = image("y", qnn::TensorKind::app_read, 4, filter.out);
+  const qnn::TensorRef sums = filter.swish ? image("a", qnn::TensorKind::native, 4, {2e-4f, -32768}) : out;
+  graph.ops.push_back({"filter",
+                       filter.type,
                        {in, w, b},
-                       {between},
+                       {sums},
                        {qnn::words("stride", {1, 1}), qnn::words("pad_amount", {2, 2}, {0, 0, 0, 0})}});
-  graph.ops.push_back({"swish", "HardSwish", {between}, {out}, {}});
-  const auto y = run(graph, {std::as_bytes(std::span(x))}, 16);
+  if (filter.swish) graph.ops.push_back({"swish", "HardSwish", {sums}, {out}, {}});
+  return run(graph, {std::as_bytes(std::span(x))}, size_t{4} * points);
+}
+
+// A HardSwish that alone reads a convolution sees its sums, and is cut.
+TEST(EmulatorWide, a_hard_swish_behind_a_convolution_has_the_numbers_of_the_library) {
+  const Numbers x{23865, 45931, 27758, 37868, 31438, 42650, 25826, 14098, 23531, 39012, 38557,
+                  55117, 21150, 29476, 53534, 15170, 42221, 54080, 52198, 41095, 51046, 19070,
+                  44804, 40914, 33297, 55666, 48867, 19636, 55102, 49277, 27164, 42149};
+  const int8_t weights[] = {72, -71, -61, -80, -9, 116, -28, -41, 108, -15, -112, 40,  67,  -15, 114,  -127,
+                            94, -61, 76,  -7,  38, 67,  101, 27,  35,  -18, -114, -79, -98, 73,  -100, -80};
+  const int32_t biases[] = {-16428, 13426, -11280, -156};
+  const Numbers want{8324,  10397, 16749, 6583, 14024, 4228,  4407, 266,
+                     19324, 4082,  71,    3038, 12828, 17002, 2191, 5361};
+  const auto y = run({"Conv2d", {1, 1, 8, 4}, weights, biases, {9e-5f, -4200}, true}, x, 4);
+  ASSERT_TRUE(y.ok()) << y.error().message();
+  EXPECT_EQ(*y, want);
+}
+
+// One tap for each channel is a product and a sum of floats: sums that were cut to 256 have every second
+// number wrong.
+TEST(EmulatorWide, a_filter_of_one_tap_has_the_numbers_of_the_library) {
+  const Numbers x{42856, 49030, 13042, 49165, 33567, 35704, 40990, 25146, 57058, 14480, 24784, 29634};
+  const int8_t weights[] = {127, -127, 101, -64};
+  const int32_t biases[] = {-1642800, 1342600, -112800, -15600};
+  const Numbers want{29959, 24522, 23245, 22299, 25240, 33153, 33689, 31830, 37174, 46900, 27633, 30049};
+  const auto y = run({"DepthWiseConv2d", {1, 1, 1, 4}, weights, biases, {9e-5f, -30000}}, x, 3);
   ASSERT_TRUE(y.ok()) << y.error().message();
   EXPECT_EQ(*y, want);
 }

@@ -45,10 +45,14 @@ bool Lowering::cuts_sums(size_t i, size_t x, size_t w) const {
   if (!ex || !ew || cut_of_sums(*ex, *ew) == 1) return false;
   if (node_.op != Op::convolution) return true;
   if (attrs().flag("transposed") && attrs().integer("groups") != 1) return false;
-  // Filters for each channel that take such steps are computed by the vector unit, which cuts nothing.
+  // Filters for each channel that take such steps are computed by the vector unit, and those of one tap with
+  // floats, which cut nothing.
   const Shape step = attrs().ints("stride");
+  const int64_t groups = attrs().integer("groups");
+  const bool unit = std::all_of(step.begin(), step.end(), [](int64_t s) { return s == 1; });
+  if (unit && groups > 2 && numel(constant(w)->shape) == groups) return cut_of_sums(*ex, *ew) == 65536;
   const bool vector = step.size() == 2 && step[0] == step[1] && (step[0] == 2 || step[0] == 4);
-  return cut_of_sums(*ex, *ew) == 65536 || attrs().integer("groups") == 1 || !vector;
+  return cut_of_sums(*ex, *ew) == 65536 || groups == 1 || !vector;
 }
 
 TensorRef Lowering::bias_of_cut_sums(size_t i, size_t x, size_t w) {

@@ -88,6 +88,7 @@ Result<Step> prepare_conv2d(const OpView& op, Prepare& prepare) {
   SF_ASSIGN(const ConvShape s, read_conv(op));
   if (has_computed_weights(op)) return prepare_late(op, prepare_conv2d, prepare);
   if (!op.in(0).is_float() && qnn::size_of(op.in(1).dtype) == 2) return prepare_wide_conv(op, s, prepare);
+  if (is_points(op, s)) return prepare_points(op, s, prepare);
   return op.in(0).is_float() ? prepare_float_conv(op, s, prepare) : prepare_fixed(op, s, prepare);
 }
 

@@ -36,5 +36,8 @@ std::vector<ConvPhase> phases_of(const ConvShape& shape);
 Result<Step> prepare_float_conv(const OpView& op, const ConvShape& shape, Prepare& prepare);
 // By 16-bit weights.
 Result<Step> prepare_wide_conv(const OpView& op, const ConvShape& shape, Prepare& prepare);
+// A filter of one tap for each channel, of 16-bit activations.
+bool is_points(const OpView& op, const ConvShape& shape);
+Result<Step> prepare_points(const OpView& op, const ConvShape& shape, Prepare& prepare);
 
 }  // namespace sixfold::emulator

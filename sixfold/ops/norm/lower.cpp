@@ -1,4 +1,5 @@
 // Softmax and normalizations on the NPU.
+#include <algorithm>
 #include <cmath>
 
 #include "sixfold/lower/fit.h"
@@ -95,6 +96,59 @@ void norm_of_line(Lowering& l, int64_t count) {
   l.add("LayerNorm", {x, l.constant(gamma, &symmetric), offset(l, beta)}, {part},
         {{"epsilon", static_cast<float>(l.attrs().real("eps"))}, words("axes", {1})});
   l.add("Reshape", {part}, {y});
+}
+
+// x gain + shift for each channel in fixed point. The device's Batchnorm cuts gains to 8 bits of the largest,
+// whatever their width.  [htp.norm.4]
+void affine8(Lowering& l, TensorRef x, const Tensor& gain, const Tensor& shift, TensorRef y) {
+  // A filter of one tap, whose scale is a channel's own.
+  constexpr int64_t kMost = 127;
+  constexpr double kLargestBias = 0x1p30;
+  const auto step = static_cast<double>(l.encoding(0)->scales[0]);
+  Encoding weight{.storage = DType::i8, .quant_min = -kMost, .quant_max = kMost, .axis = 3};
+  Encoding bias{.storage = DType::i32, .quant_min = INT32_MIN, .quant_max = INT32_MAX, .axis = 0};
+  for (int64_t c = 0; c < gain.count(); ++c) {
+    // A bias has 32 bits: beside a large one little is seen of the gain.
+    const double least = std::abs(element_real(shift, c)) / (step * kLargestBias);
+    const double scale = std::max({std::abs(element_real(gain, c)) / kMost, least, 1e-30 / step});
+    weight.scales.push_back(static_cast<float>(scale));
+    bias.scales.push_back(static_cast<float>(scale * step));
+  }
+  weight.zero_points.assign(weight.scales.size(), 0);
+  bias.zero_points = weight.zero_points;
+  Tensor filter = gain;
+  filter.shape = {1, 1, 1, gain.count()};
+  l.add("DepthWiseConv2d", {x, l.constant(filter, &weight), l.constant(shift, &bias)}, {y},
+        {words("stride", {1, 1}), words("pad_amount", {2, 2}, {0, 0, 0, 0}), words("dilation", {1, 1})});
+}
+
+// With 16 bits the library cannot prepare such a filter before a transposition. A product and a sum have 16
+// bits for all channels' gains.
+void affine16(Lowering& l, TensorRef x, const Tensor& gain, const Tensor& shift, TensorRef y) {
+  const Encoding ex = *l.encoding(0), ey = *l.out_encoding();
+  const auto end = [](const Encoding& e, int64_t number) {
+    return static_cast<double>(number - e.zero_points[0]) * static_cast<double>(e.scales[0]);
+  };
+  // The product has room for what the operand's grid can give, and the result's can take.
+  double low = 0, high = 0, least = 0, most = 0;
+  for (int64_t c = 0; c < gain.count(); ++c) {
+    const double g = element_real(gain, c), b = element_real(shift, c);
+    for (const double v : {g * end(ex, ex.quant_min), g * end(ex, ex.quant_max)}) {
+      low = std::min(low, v);
+      high = std::max(high, v);
+    }
+    least = std::min(least, end(ey, ey.quant_min) - b);
+    most = std::max(most, end(ey, ey.quant_max) - b);
+  }
+  std::byte* bytes = nullptr;
+  const Tensor ends = Tensor::allocate(DType::f32, {2}, &bytes);
+  reinterpret_cast<float*>(bytes)[0] = static_cast<float>(std::max(low, least));
+  reinterpret_cast<float*>(bytes)[1] = static_cast<float>(std::min(high, most));
+  const Encoding room = fitted(ends, DType::u16), eg = fitted(gain, DType::u16),
+                 eb = fitted(shift, DType::u16);
+  const TensorRef product = l.temp(l.spec(y).dims, fixed_type(room), quantization_of(room));
+  l.add("ElementWiseMultiply", {x, l.constant(gain, &eg)}, {product});
+  l.add("ElementWiseAdd", {product, l.constant(shift, &eb)}, {y});
 }
 
 }  // namespace
@@ -195,12 +249,15 @@ void batch_norm(Lowering& l) {
     w[c] = static_cast<float>(s);
     b[c] = static_cast<float>(p[1][c] - p[2][c] * s);
   }
-  const bool direct = shape.size() == 4 || shape.size() == 2;
+  const bool direct = shape.size() == 4 || (shape.size() == 2 && !l.quantized());
   std::vector<uint32_t> dims{static_cast<uint32_t>(shape[0]), 1, 1, static_cast<uint32_t>(channels)};
   for (size_t i = 2; i < shape.size(); ++i) dims[2] *= static_cast<uint32_t>(shape[i]);
   const TensorRef x = direct ? l.in() : l.reshape(l.in(), dims);
   const TensorRef y = l.out(), part = direct ? y : l.temp(dims, y);
-  l.add("Batchnorm", {x, gain(l, scale), offset(l, shift)}, {part});
+  if (l.quantized())
+    (fixed_bytes(*l.encoding(0)) == 1 ? affine8 : affine16)(l, x, scale, shift, part);
+  else
+    l.add("Batchnorm", {x, l.constant(scale), l.constant(shift)}, {part});
   if (!direct) l.add("Reshape", {part}, {y});
 }
 
