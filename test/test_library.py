@@ -193,13 +193,14 @@ class Residual(torch.nn.Module):
         return x + self.layer(self.norm(x))
 
 
+@pytest.mark.parametrize("precision, least", [("8a8w", 25), ("16a8w", 40)])
 @pytest.mark.parametrize("channels, groups", [(48, 1), (48, 4), (96, 4), (160, 32), (64, 4)])
-def test_a_group_norm_of_16_bits_behind_a_sum(channels, groups, tmp_path):
-    """[htp.norm.3]: 3 to 5 dB for all but 64 channels; PoolFormer and MobileViT-V2 had nothing right."""
+def test_a_group_norm_behind_a_sum(channels, groups, precision, least, tmp_path):
+    """[htp.norm.3]: 3 to 6 dB for all but 64 channels; PoolFormer and MobileViT-V2 had nothing right."""
     torch.manual_seed(0)
     layers = [torch.nn.Conv2d(3, channels, 1), *(Residual(channels, groups) for _ in range(4))]
     model = torch.nn.Sequential(*layers).requires_grad_(False)
-    assert decibels_on_the_library(model, torch.randn(2, 1, 3, 8, 8), "16a8w", tmp_path, "--fail-on-fallback") > 40
+    assert decibels_on_the_library(model, torch.randn(2, 1, 3, 8, 8), precision, tmp_path, "--fail-on-fallback") > least
 
 
 @pytest.mark.parametrize("function", [lambda x: torch.log(x * x + 1e-10), lambda x: torch.log(torch.clamp(x * x, min=1e-10)),

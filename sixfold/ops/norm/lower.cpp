@@ -90,10 +90,10 @@ Tensor repeated(const Tensor* data, int64_t count, double otherwise) {
 void norm_of_line(Lowering& l, int64_t count) {
   const Tensor gamma = repeated(l.has(1) ? l.constant(1) : nullptr, count, 1);
   const Tensor beta = repeated(l.has(2) ? l.constant(2) : nullptr, count, 0);
-  const Encoding symmetric = fitted(gamma, DType::i16);
+  const Encoding grid = fitted(gamma, fixed_bytes(*l.encoding(0)) > 1 ? DType::i16 : DType::u8);
   const std::vector<uint32_t> dims{static_cast<uint32_t>(l.shape()[0]), static_cast<uint32_t>(count)};
   const TensorRef x = l.reshape(l.in(), dims), y = l.out(), part = l.temp(dims, y);
-  l.add("LayerNorm", {x, l.constant(gamma, &symmetric), offset(l, beta)}, {part},
+  l.add("LayerNorm", {x, l.constant(gamma, &grid), offset(l, beta)}, {part},
         {{"epsilon", static_cast<float>(l.attrs().real("eps"))}, words("axes", {1})});
   l.add("Reshape", {part}, {y});
 }
@@ -208,12 +208,12 @@ void group_norm(Lowering& l) {
   const int64_t channels = shape[1], groups = l.attrs().integer("groups");
   int64_t pixels = 1;
   for (size_t i = 2; i < shape.size(); ++i) pixels *= shape[i];
-  // Behind a sum, a product or a relu of 16 bits the device's own gives anything at times: with one group for
-  // some sizes, with several where channels are not whole blocks of 64.  [htp.norm.3]
-  if (l.quantized() && fixed_bytes(*l.encoding(0)) > 1) {
+  // Behind a sum, a product or a relu in fixed point the device's own gives anything at times: with one group
+  // for some sizes, with several where channels are not whole blocks of 64.  [htp.norm.3]
+  if (l.quantized()) {
     if (is_line(l, pixels * channels)) return norm_of_line(l, pixels * channels);
     if (groups == 1 || (channels > 32 && channels % 64 != 0))
-      return l.refuse("with 16 bits the device's group norm gives anything at times  [htp.norm.3]");
+      return l.refuse("in fixed point the device's group norm gives anything at times  [htp.norm.3]");
   }
   const TensorRef gamma = parameter(l, 1, channels, 1, /*adds=*/false);
   const TensorRef beta = parameter(l, 2, channels, 0, /*adds=*/true);
