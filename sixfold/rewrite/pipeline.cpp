@@ -17,7 +17,8 @@ const std::vector<Stage>& canonical_stages() {
        {{"drop_identity", drop_identity},
         {"merge_reshapes", merge_reshapes},
         {"merge_permutes", merge_permutes},
-        {"merge_padding", merge_padding}}},
+        {"merge_padding", merge_padding},
+        {"merge_zeros", merge_zeros}}},
       {"fold", {{"fold_constants", fold_constants}}},
       {"norms", {{"fold_batch_norm", fold_batch_norm}}},
   };

@@ -12,6 +12,7 @@ Match drop_identity(const Graph& graph, const Node& node);
 Match merge_reshapes(const Graph& graph, const Node& node);
 Match merge_permutes(const Graph& graph, const Node& node);
 Match merge_padding(const Graph& graph, const Node& node);
+Match merge_zeros(const Graph& graph, const Node& node);
 
 // fuse.cpp
 Match fold_batch_norm(const Graph& graph, const Node& node);

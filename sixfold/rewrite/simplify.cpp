@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "sixfold/ops/shapes.h"
@@ -56,26 +57,37 @@ Match merge_permutes(const Graph& graph, const Node& outer) {
   return patch;
 }
 
+namespace {
+
+// The pad before a window of a pool or convolution, if it adds a number around planes; null: there is none.
+const Node* padding_before(const Graph& graph, const Node& window) {
+  const Node* pad = graph.producer(window.input(0));
+  if (!pad || pad->op != Op::pad || pad->attrs.text("mode") != "constant" ||
+      !is_float(graph.dtype(pad->input(0))))
+    return nullptr;
+  const Shape begin = pad->attrs.ints("before"), end = pad->attrs.ints("after");
+  if (begin.size() != window.attrs.ints("stride").size() + 2) return nullptr;
+  for (size_t i = 0; i < begin.size(); ++i)
+    if (begin[i] < 0 || end[i] < 0 || (i < 2 && begin[i] + end[i] > 0)) return nullptr;
+  return pad;
+}
+
+}  // namespace
+
 // max_pool(pad(x)) with nothing that could be a maximum  ->  max_pool(x) with that padding
 Match merge_padding(const Graph& graph, const Node& pool) {
   if (pool.op != Op::max_pool) return no_match("not a max_pool");
   if (pool.outputs.size() > 1 && graph.is_used(pool.output(1))) return no_match("its indices are used");
-  const Node* pad = graph.producer(pool.input(0));
-  if (!pad || pad->op != Op::pad || pad->attrs.text("mode") != "constant")
-    return no_match("input is not padded with a number");
+  const Node* pad = padding_before(graph, pool);
+  if (!pad) return no_match("its planes are not padded with a number");
   const ValueId x = pad->input(0);
-  if (!is_float(graph.dtype(x))) return no_match("not floats");
   const Node* before_pad = graph.producer(x);
   const double value = pad->attrs.real("value");
   const double least = before_pad && before_pad->op == Op::relu ? 0 : std::numeric_limits<float>::lowest();
   if (!(value <= least)) return no_match("the padding may be a maximum");
   const Shape kernel = pool.attrs.ints("kernel"), stride = pool.attrs.ints("stride"),
-              dilation = pool.attrs.ints("dilation"), padding = pool.attrs.ints("padding");
-  const Shape begin = pad->attrs.ints("before"), end = pad->attrs.ints("after");
-  if (begin.size() != kernel.size() + 2) return no_match("padded along other axes");
-  for (size_t i = 0; i < begin.size(); ++i)
-    if (begin[i] < 0 || end[i] < 0 || (i < 2 && begin[i] + end[i] > 0))
-      return no_match("padded along other axes, or cut");
+              dilation = pool.attrs.ints("dilation"), padding = pool.attrs.ints("padding"),
+              begin = pad->attrs.ints("before");
   // Windows begin where they did. How many there are is what ceil_mode has to say, with as much padding at
   // the end as at the beginning.
   Shape first = padding;
@@ -97,6 +109,32 @@ Match merge_padding(const Graph& graph, const Node& pool) {
     return patch;
   }
   return no_match("no padding of max_pool gives so many windows");
+}
+
+// convolution(pad(x)) with zeros, fewer than its filter reaches  ->  convolution(x) with that padding
+Match merge_zeros(const Graph& graph, const Node& conv) {
+  if (conv.op != Op::convolution || conv.attrs.flag("transposed"))
+    return no_match("not a convolution that pads");
+  const Node* pad = padding_before(graph, conv);
+  if (!pad || pad->attrs.real("value") != 0) return no_match("its planes are not padded with zeros");
+  const Shape begin = pad->attrs.ints("before"), end = pad->attrs.ints("after"),
+              dilation = conv.attrs.ints("dilation");
+  Shape first = conv.attrs.ints("padding"), last = conv.attrs.ints("padding_end");
+  const Dims& filter = graph.dims(conv.input(1));
+  for (size_t i = 0; i < first.size(); ++i) {
+    first[i] += begin[i + 2];
+    last[i] += end[i + 2];
+    if (!filter[i + 2].is_static() || std::max(first[i], last[i]) > dilation[i] * (filter[i + 2].value() - 1))
+      return no_match("a filter would see nothing but padding");
+  }
+  Attrs attrs = conv.attrs;
+  attrs.set("padding", to_dims(first));
+  attrs.set("padding_end", to_dims(last));
+  std::vector<ValueId> inputs = conv.inputs;
+  inputs[0] = pad->input(0);
+  Patch patch(graph, conv);
+  patch.replace(conv.output(), patch.add(Op::convolution, inputs, attrs));
+  return patch;
 }
 
 }  // namespace sixfold
