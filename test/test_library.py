@@ -155,6 +155,19 @@ def test_several_filters_for_each_channel_are_on_the_npu(precision, least, tmp_p
     assert decibels_on_the_library(layer, torch.randn(4, 1, 8, 9, 9), precision, tmp_path, "--fail-on-fallback") > least
 
 
+@pytest.mark.parametrize("padding", [(2, 2), (1, 2)])
+def test_borders_of_16_bits_of_filters_that_take_steps_of_two(padding, tmp_path):
+    """[htp.conv.6]: behind another op, some zeros to the left of a 5 by 5 filter were up to 255 steps away; 61 to 66 dB, of exact weights."""
+    torch.manual_seed(0)
+    layer = torch.nn.Conv2d(32, 32, 5, stride=2, groups=32, bias=False).requires_grad_(False)
+    layer.weight.copy_(torch.randint(-127, 128, layer.weight.shape) / 127)
+    layer.weight[:, :, 0, 0] = 1
+    before = torch.nn.Conv2d(32, 32, 1, bias=False).requires_grad_(False)
+    before.weight.copy_(torch.eye(32)[:, :, None, None])
+    model = Function(lambda x: layer(torch.nn.functional.pad(torch.nn.functional.hardswish(before(x)), padding * 2)))
+    assert decibels_on_the_library(model, torch.randn(4, 1, 32, 7, 7), "16a8w", tmp_path) > 75
+
+
 def test_a_silu_of_16_bits_between_products_of_experts(tmp_path):
     """[htp.silu.1]: with transposes around it the library makes one op of x * sigmoid(x) in three axes too; 5 dB."""
     torch.manual_seed(0)

@@ -59,8 +59,9 @@ class Lowering {
   bool has_form(size_t i, Form form) const;
   Form wanted_form() const;
   // An operand that is constant, axes in another order and of another shape (same count) before that:
-  // a convolution's weight. Its encoding's axis moves along.
-  TensorRef weight(size_t i, const Shape& order, const Shape& reshaped = {});
+  // a convolution's weight. Its encoding's axis moves along. zeros: so many places more at the end of each
+  // axis, before they are moved.
+  TensorRef weight(size_t i, const Shape& order, const Shape& reshaped = {}, const Shape& zeros = {});
   // A convolution's or a product's bias: float, or 32-bit integers on the grid of x times w.
   TensorRef bias(size_t i, size_t x = 0, size_t w = 1);
   TensorRef constant(Tensor data, const Encoding* encoding = nullptr);  // a new one, as it stands

@@ -1,4 +1,6 @@
 // Convolutions on the NPU: images and volumes, channels last. One spatial axis is an image one pixel high.
+#include <algorithm>
+
 #include "sixfold/lower/lowering.h"
 
 namespace sixfold::lower {
@@ -15,6 +17,22 @@ std::vector<uint32_t> numbers(const Attrs& attrs, const char* name, bool line, u
 std::vector<uint32_t> as_image(std::vector<uint32_t> dims) {
   dims.insert(dims.begin() + 1, 1);
   return dims;
+}
+
+// Of a filter of 5 by 5 for each channel that takes steps of two with 16 bits, behind another op, the device
+// has the zero point's high byte twice in some of the zeros to the left. With a row and a column of zeros
+// more it has another way, which is right.  [htp.conv.6]
+bool has_wrong_border(const Lowering& l) {
+  const Encoding *x = l.encoding(0), *w = l.encoding(1);
+  if (!l.quantized() || !x || x->quant_max - x->quant_min < 256 || !l.constant(1) || !w) return false;
+  const Attrs& a = l.attrs();
+  const Shape shape = l.constant(1)->shape, padding = a.ints("padding");
+  const auto all_are = [](const Shape& values, int64_t n) {
+    return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == n; });
+  };
+  return shape.size() == 4 && shape[2] == 5 && shape[3] == 5 && all_are(a.ints("stride"), 2) &&
+         all_are(a.ints("dilation"), 1) && padding[0] > 0 && padding[1] > 0 &&
+         std::all_of(w->zero_points.begin(), w->zero_points.end(), [](int32_t z) { return z == 0; });
 }
 
 }  // namespace
@@ -39,9 +57,15 @@ void convolution(Lowering& l) {
   for (size_t i = 2; i < shape.size(); ++i) order.push_back(static_cast<int64_t>(i));
   order.push_back(transposed ? 0 : 1);
   order.push_back(transposed ? 1 : 0);
+  const bool single = w_shape[1] == 1 && groups == channels;
+  // One filter for each channel has an op of its own. Up to two groups it is slower than the other, and with
+  // several filters of 8 bits for a channel the library accepts and does not prepare it.  [htp.conv.5]
+  const bool several = w_shape[0] > groups && l.quantized();
+  const bool depthwise = !transposed && n < 3 && single && groups > 2 && !several;
+  const bool grown = depthwise && has_wrong_border(l);
   TensorRef w;
   if (l.constant(1)) {
-    w = l.weight(1, order, shape);
+    w = l.weight(1, order, shape, grown ? Shape{0, 0, 1, 1} : Shape{});
   } else {
     w = l.in_form(1, Form::plain);
     if (line) w = l.reshape(w, {shape.begin(), shape.end()});
@@ -52,10 +76,9 @@ void convolution(Lowering& l) {
   const auto before = numbers(a, "padding", line, 0), after = numbers(a, "padding_end", line, 0);
   // Output padding is what is cut off less at the end. As a parameter it is right in all but one place.
   auto extra = transposed ? numbers(a, "output_padding", line, 0) : std::vector<uint32_t>{};
-  const bool single = w_shape[1] == 1 && groups == channels;
   for (size_t i = 0; i < before.size(); ++i) {
     pads.push_back(before[i]);
-    pads.push_back(transposed ? before[i] : after[i]);
+    pads.push_back(transposed ? before[i] : after[i] + (grown ? 1 : 0));
     if (!transposed || extra[i] == 0 || !single || groups == 1) continue;
     if (extra[i] > before[i])
       return l.refuse(cat("the library computes an output padding of ", extra[i],
@@ -81,10 +104,6 @@ void convolution(Lowering& l) {
     type = n == 3 ? "Conv3d" : "Conv2d";
     params.push_back(words("dilation", numbers(a, "dilation", line, 1)));
   }
-  // One filter for each channel has an op of its own. Up to two groups it is slower than the other, and with
-  // several filters of 8 bits for a channel the library accepts and does not prepare it.  [htp.conv.5]
-  const bool several = w_shape[0] > groups && l.quantized();
-  const bool depthwise = !transposed && n < 3 && single && groups > 2 && !several;
   if (depthwise)
     type = "DepthWiseConv2d";
   else
