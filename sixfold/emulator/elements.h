@@ -52,11 +52,23 @@ struct Codec {
       if (std::isnan(x)) return T(-DeviceHalf::kLargest);
     if constexpr (std::is_same_v<T, float>) return to_half(static_cast<float>(x));
     if constexpr (std::is_same_v<T, DeviceHalf>) return DeviceHalf(static_cast<float>(x));
-    if constexpr (std::is_integral_v<T>) {
-      const double q = std::round(x / scale) - static_cast<double>(offset);
-      if (!(q > static_cast<double>(limits.min))) return static_cast<T>(limits.min);
-      return static_cast<T>(q < static_cast<double>(limits.max) ? static_cast<int64_t>(q) : limits.max);
-    }
+    if constexpr (std::is_integral_v<T>)
+      return saturated<T>(std::round(x / scale) - static_cast<double>(offset));
+  }
+  // As the device fills tables of bytes: in floats, with the scale's reciprocal, ties to the even number.
+  uint8_t encode_entry(float x) const {
+    return saturated<uint8_t>(
+        std::nearbyint(x * (1.0f / static_cast<float>(scale)) - static_cast<float>(offset)));
+  }
+  // What is in steps of this grid already, halves up, computed as F.
+  template <typename T, typename F>
+  T encode_steps(F steps) const {
+    return saturated<T>(std::floor(steps - static_cast<F>(offset) + F(0.5)));
+  }
+  template <typename T>
+  T saturated(double q) const {
+    if (!(q > static_cast<double>(limits.min))) return static_cast<T>(limits.min);
+    return static_cast<T>(q < static_cast<double>(limits.max) ? static_cast<int64_t>(q) : limits.max);
   }
 
   // n elements, `step` apart, from element `at` of a tensor.

@@ -470,5 +470,78 @@ TEST(EmulatorFacts, small_graphs_have_the_numbers_of_the_library) {
   }
 }
 
+// Tables of bytes are filled in floats, ties to the even number; products and what is negated, halves up.
+TEST(EmulatorFacts, numbers_are_rounded_as_on_the_library) {
+  const std::vector<int32_t> codes = {0, 50, 99, 100, 101, 102, 103, 127, 128, 129, 200, 255};
+  const Fact facts[] = {
+      {"ties of a sum with a number",
+       {{Kind::app_write, Type::ufixed8, {1, 12}, codes, {0.00999999978f}, -128},
+        {Kind::constant, Type::ufixed8, {1}, {201}, {0.00999999978f}, 0},
+        {Kind::app_read,
+         Type::ufixed8,
+         {1, 12},
+         {138, 162, 187, 188, 188, 188, 189, 201, 202, 202, 238, 255},
+         {0.0199999996f},
+         -101}},
+       {{"ElementWiseAdd", {0, 1}, {2}, {}}}},
+      {"ties of a difference from a number",
+       {{Kind::app_write, Type::ufixed8, {1, 12}, codes, {0.0123199718f}, -128},
+        {Kind::constant, Type::ufixed8, {1}, {255}, {0.0061599859f}, 0},
+        {Kind::app_read,
+         Type::ufixed8,
+         {1, 12},
+         {0, 0, 0, 0, 0, 0, 0, 22, 23, 24, 95, 150},
+         {0.0123199718f},
+         -150}},
+       {{"ElementWiseSubtract", {0, 1}, {2}, {}}}},
+      {"ties of a product with a number",
+       {{Kind::app_write, Type::ufixed8, {1, 12}, codes, {0.00999999978f}, -128},
+        {Kind::constant, Type::ufixed8, {1}, {50}, {0.00999999978f}, 0},
+        {Kind::app_read,
+         Type::ufixed8,
+         {1, 12},
+         {37, 62, 87, 87, 88, 88, 89, 101, 101, 102, 137, 165},
+         {0.00999999978f},
+         -101}},
+       {{"ElementWiseMultiply", {0, 1}, {2}, {}}}},
+      {"ties of a table",
+       {{Kind::app_write, Type::ufixed8, {1, 12}, codes, {0.00999999978f}, -128},
+        {Kind::app_read,
+         Type::ufixed8,
+         {1, 12},
+         {165, 140, 116, 115, 114, 114, 114, 102, 101, 102, 137, 164},
+         {0.0199999996f},
+         -101}},
+       {{"ElementWiseAbs", {0}, {1}, {}}}},
+      {"ties of what is negated",
+       {{Kind::app_write, Type::ufixed8, {1, 12}, codes, {0.00999999978f}, -128},
+        {Kind::app_read,
+         Type::ufixed8,
+         {1, 12},
+         {165, 140, 116, 115, 115, 114, 114, 102, 101, 101, 65, 38},
+         {0.0199999996f},
+         -101}},
+       {{"ElementWiseNeg", {0}, {1}, {}}}},
+      {"a sum so far of rounded numbers",
+       {{Kind::app_write,
+         Type::ufixed8,
+         {2, 6},
+         {0, 255, 3, 128, 201, 77, 9, 140, 90, 133, 250, 64},
+         {0.0199999996f},
+         -100},
+        {Kind::app_read,
+         Type::ufixed8,
+         {2, 6},
+         {0, 238, 89, 132, 255, 220, 0, 62, 47, 98, 255, 200},
+         {0.0130000003f},
+         -128}},
+       {{"CumulativeSum", {0}, {1}, {{"axis", uint32_t{1}}, {"exclusive", false}, {"reverse", false}}}}},
+  };
+  for (const Fact& fact : facts) {
+    const Status status = compare(fact);
+    EXPECT_TRUE(status.ok()) << fact.name << ": " << status.error().message();
+  }
+}
+
 }  // namespace
 }  // namespace sixfold::emulator

@@ -32,22 +32,23 @@ bool is_zero(const TensorDef& t) {
   return std::all_of(values.begin(), values.end(), [](double v) { return v == 0; });
 }
 
-// Entry i is for the bits i of an element of in(from).
+// Entry i is for the bits i of an element of in(from). All in floats, as the device has it.
 Result<const uint8_t*> table_of(const OpView& op, size_t from, Prepare& prepare) {
   const TensorDef& constant = op.in(1 - from);
   const Codec x = Codec::of(op.in(from)), y = Codec::of(op.out());
-  const bool is_signed = x.limits.min < 0;
   return prepare.pack_values<uint8_t>(256, [&](std::span<uint8_t> table) {
-    double c = 0;
-    Codec::of(constant).read(constant.data, 0, 1, {&c, 1});
+    double number = 0;
+    Codec::of(constant).read(constant.data, 0, 1, {&number, 1});
+    const auto c = static_cast<float>(number), scale = static_cast<float>(x.scale);
+    const float factor = scale * (1.0f / static_cast<float>(y.scale)) * c;
     for (size_t i = 0; i < table.size(); ++i) {
       const auto bits = static_cast<uint8_t>(i);
-      const double v = is_signed ? x.decode(static_cast<int8_t>(bits)) : x.decode(bits);
-      const double result = op.type == "ElementWiseMultiply" ? v * c
-                            : op.type == "ElementWiseAdd"    ? v + c
-                            : from == 0                      ? v - c
-                                                             : c - v;
-      table[i] = y.encode<uint8_t>(result);
+      const int64_t stored = x.limits.min < 0 ? static_cast<int8_t>(bits) : bits;
+      const auto steps = static_cast<float>(stored + x.offset);
+      const float v = steps * scale;
+      table[i] = op.type == "ElementWiseMultiply" ? y.encode_steps<uint8_t>(steps * factor)
+                 : op.type == "ElementWiseAdd"    ? y.encode_entry(v + c)
+                                                  : y.encode_entry(from == 0 ? v - c : c - v);
     }
   });
 }

@@ -135,7 +135,13 @@ struct Cumulate {
   bool exclusive, reverse;
   Codec x, y;
 
-  // Fixed point: a sum stays within what the output can say.
+  // Fixed point: of operands that were rounded to steps of the output, halves up, and a sum stays within
+  // what the output can say.
+  template <typename T>
+  double term(T q) const {
+    const double v = x.decode(q);
+    return qnn::is_fixed(y.dtype) ? std::floor(v / y.scale + 0.5) * y.scale : v;
+  }
   double add(double sum, double v) const {
     if (!qnn::is_fixed(y.dtype)) return sum + v;
     return std::clamp(sum + v, y.decode(y.limits.min), y.decode(y.limits.max));
@@ -152,7 +158,7 @@ struct Cumulate {
               double sum = 0;
               for (int64_t i = 0; i < around.extent; ++i) {
                 const int64_t at = base + (reverse ? around.extent - 1 - i : i) * around.after;
-                const double v = x.decode(run.in<T>(0)[at]);
+                const double v = term(run.in<T>(0)[at]);
                 if (!exclusive) sum = add(sum, v);
                 run.out<T>()[at] = y.encode<T>(sum);
                 if (exclusive) sum = add(sum, v);

@@ -1,8 +1,9 @@
 // Elementwise ops of one operand on the emulator.
 //
 // Fixed point: a table of all 256 or 65,536 results, each the exact function of the real, rounded to the
-// nearest step, ties away from zero; some of 16 bits have the library's own (emulate_wide.h). Floats: the
-// function in float, rounded to half. Integers: as they are.
+// nearest step; ties go to the even number with 8 bits (whose reals are floats), with 16 away from zero, and
+// up where numbers are negated. Some of 16 bits have the library's own (emulate_wide.h). Floats: the function
+// in float, rounded to half. Integers: as they are.
 #include <cmath>
 #include <optional>
 
@@ -347,6 +348,7 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
   const size_t count = qnn::size_of(x.dtype) == 1 ? 256 : 65536;
   const Codec from = Codec::of(x), to = Codec::of(y);
   const bool wide = qnn::size_of(x.dtype) == 2 && qnn::size_of(y.dtype) == 2;
+  const bool is_byte = count == 256 && qnn::size_of(y.dtype) == 1;
   std::optional<WideResult> own;
   if (const auto function = wide ? wide_function(f.op) : std::nullopt) own.emplace(*function, x, y);
   if (own && !own->applies()) own.reset();
@@ -362,10 +364,15 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
         table[i] = static_cast<U>((*own)(q, i >= count));
         continue;
       }
-      const double result = f(static_cast<double>(q + from.offset) * from.scale);
+      const double steps = static_cast<double>(q + from.offset), real = steps * from.scale;
+      const double result = f(is_byte ? double{static_cast<float>(real)} : real);
       // The device's not-a-number is the largest, but a logarithm's the smallest.
-      table[i] =
-          std::isnan(result) && f.op != Unary::log ? static_cast<U>(to.limits.max) : to.encode<U>(result);
+      if (std::isnan(result) && f.op != Unary::log)
+        table[i] = static_cast<U>(to.limits.max);
+      else if (f.op == Unary::neg)
+        table[i] = to.encode_steps<U>(-real / to.scale);
+      else
+        table[i] = is_byte ? to.encode_entry(static_cast<float>(result)) : to.encode<U>(result);
     }
   };
   if (qnn::size_of(y.dtype) == 1) {
