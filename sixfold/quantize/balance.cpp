@@ -41,6 +41,7 @@ class Classes {
   void look_at(const Node& node);
   bool keeps_factors(const Node& node);
   bool join_sum(const Node& node);
+  bool join_gated(const Node& node);
   bool join_concat(const Node& node);
   bool join_slice(const Node& node);
   bool join_pad(const Node& node);
@@ -118,6 +119,7 @@ void Classes::look_at(const Node& node) {
 
 bool Classes::keeps_factors(const Node& node) {
   const ValueId x = node.input(0), y = node.output();
+  if (node.op == Op::mul) return has(y) && join_gated(node);
   if (!has(x) || !has(y)) return false;
   switch (node.op) {
     case Op::max_pool:
@@ -155,6 +157,17 @@ bool Classes::join_sum(const Node& node) {
   if (!has(b) || channels(a) != channels(y) || channels(b) != channels(y)) return false;
   join_all(a, y);
   join_all(b, y);
+  return true;
+}
+
+// What is multiplied with fewer numbers, one for a channel or for a place, keeps its factors; they have none.
+bool Classes::join_gated(const Node& node) {
+  const ValueId y = node.output();
+  const auto covers = [&](ValueId v) { return has(v) && graph_.dims(v) == graph_.dims(y); };
+  const bool first = covers(node.input(0)), second = covers(node.input(1));
+  if (first == second) return false;
+  join_all(node.input(first ? 0 : 1), y);
+  fix(node.input(first ? 1 : 0));
   return true;
 }
 

@@ -1,9 +1,9 @@
 // Channels of images brought to like ranges before anything is rounded, so that one grid serves all of them.
 //
 // What a convolution's output channel is divided by, the convolutions that read it multiply their weights
-// with. Between them may be whatever keeps factors: relu and its kin, pools, sums, joined and cut channels.
-// So channels fall into classes that have one factor: a residual network's sums tie those of many layers. The
-// float graph computes the same.
+// with. Between them may be whatever keeps factors: relu and its kin, pools, sums, gates, joined and cut
+// channels. So channels fall into classes that have one factor: a residual network's sums tie those of many
+// layers. The float graph computes the same.
 #pragma once
 
 #include "sixfold/graph/graph.h"

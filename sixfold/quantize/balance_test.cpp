@@ -65,6 +65,26 @@ TEST(Balance, factors_go_through_sums_pools_and_joined_channels) {
   EXPECT_GT(b.decibels, 110);
 }
 
+TEST(Balance, factors_go_past_gates_and_into_transposed_convolutions) {
+  const std::string transposed = std::string(kConv).replace(std::string(kConv).find("false"), 5, "true");
+  const Graph real = network(cat(
+      "%p = adaptive_avg_pool(%r, size=[1, 1]) : f32[1, 2, 1, 1]\n", "%c = convolution(%p, %v, ", kConv,
+      ") : f32[1, 2, 1, 1]\n", "%g = sigmoid(%c) : f32[1, 2, 1, 1]\n", "%m = mul(%g, %r) : f32[1, 2, 4, 4]\n",
+      "%o = convolution(%m, %v, ", transposed, ") : f32[1, 2, 4, 4]\noutput %o\n"));
+  const Balanced b = balanced(real);
+  EXPECT_GT(b.bits, 2);
+  EXPECT_GT(b.decibels, 110);
+  const auto& channels = b.seen.values[named(b.graph, "m").index].channels;
+  ASSERT_EQ(channels.size(), 2u);
+  EXPECT_GT(channels[1].max / channels[0].max, 0.05f);  // 0.02 before
+}
+
+TEST(Balance, a_product_of_two_images_is_left_alone) {
+  const Graph real = network(cat("%m = mul(%r, %r) : f32[1, 2, 4, 4]\n", "%o = convolution(%m, %v, ", kConv,
+                                 ") : f32[1, 2, 4, 4]\noutput %o\n"));
+  EXPECT_EQ(balanced(real).channels, 0u);
+}
+
 TEST(Balance, a_small_channel_gets_a_range_like_its_neighbour) {
   const Graph real = network(cat("%o = convolution(%r, %v, ", kConv, ") : f32[1, 2, 4, 4]\noutput %o\n"));
   const Balanced b = balanced(real);

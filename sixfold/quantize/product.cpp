@@ -37,42 +37,40 @@ std::optional<Product> Product::of(const Graph& graph, NodeId id) {
     return std::nullopt;
   if (node.input(2).valid() && !is_plain_constant(graph, node.input(2))) return std::nullopt;
   if (node.input(3).valid() || node.input(4).valid()) return std::nullopt;
-  if (node.op == Op::convolution && node.attrs.flag("transposed")) return std::nullopt;
   const Shape w = static_shape(graph.dims(node.input(1)));
   Product p{id};
   p.groups = node.op == Op::convolution ? node.attrs.integer("groups") : 1;
-  p.outputs = w[0] / p.groups;
-  p.inputs = w[1];
+  p.transposed = node.op == Op::convolution && node.attrs.flag("transposed");
+  p.outputs = p.transposed ? w[1] : w[0] / p.groups;
+  p.inputs = p.transposed ? w[0] / p.groups : w[1];
   p.taps = numel(w) / (w[0] * w[1]);
   return p;
 }
 
 std::vector<float> input_magnitudes(const Graph& graph, const Product& p) {
   const Tensor w = to_contiguous(*graph.constant(graph.node(p.node).input(1)));
+  const auto all = w.values<float>();
   std::vector<float> out(p.input_channels(), 0.0f);
-  p.for_inputs([&](size_t c, size_t i) { out[c] = std::max(out[c], std::fabs(w.values<float>()[i])); });
+  p.for_weights([&](size_t in, size_t, size_t i) { out[in] = std::max(out[in], std::fabs(all[i])); });
   return out;
 }
 
 std::vector<float> output_magnitudes(const Graph& graph, const Product& p) {
   const Tensor w = to_contiguous(*graph.constant(graph.node(p.node).input(1)));
+  const auto all = w.values<float>();
   std::vector<float> out(p.output_channels(), 0.0f);
-  const size_t width = static_cast<size_t>(w.count()) / out.size();
-  for (size_t i = 0; i < static_cast<size_t>(w.count()); ++i)
-    out[i / width] = std::max(out[i / width], std::fabs(w.values<float>()[i]));
+  p.for_weights([&](size_t, size_t to, size_t i) { out[to] = std::max(out[to], std::fabs(all[i])); });
   return out;
 }
 
 void multiply_inputs(Graph& graph, const Product& p, const std::vector<float>& by) {
   float* w = own_data(graph, p.node, 1);
-  p.for_inputs([&](size_t c, size_t i) { w[i] *= by[c]; });
+  p.for_weights([&](size_t in, size_t, size_t i) { w[i] *= by[in]; });
 }
 
 void divide_outputs(Graph& graph, const Product& p, const std::vector<float>& by) {
   float* w = own_data(graph, p.node, 1);
-  const size_t width =
-      static_cast<size_t>(numel(static_shape(graph.dims(graph.node(p.node).input(1))))) / by.size();
-  for (size_t i = 0; i < width * by.size(); ++i) w[i] /= by[i / width];
+  p.for_weights([&](size_t, size_t to, size_t i) { w[i] /= by[to]; });
   if (!graph.node(p.node).input(2).valid()) return;
   float* b = own_data(graph, p.node, 2);
   for (size_t c = 0; c < by.size(); ++c) b[c] /= by[c];

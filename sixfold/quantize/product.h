@@ -13,19 +13,23 @@ bool is_plain_constant(const Graph& graph, ValueId v);
 float* own_data(Graph& graph, NodeId node, size_t operand);
 bool is_kept(const Graph& graph, ValueId v);  // as an output or for the next run
 
-// Weights as [outputs][inputs][taps] by group.
+// Weights as [outputs][inputs][taps] by group, or [inputs][outputs][taps] where they are transposed.
 struct Product {
   NodeId node;
   int64_t groups = 1, outputs = 0, inputs = 0, taps = 1;  // outputs and inputs: of a group
+  bool transposed = false;
 
   static std::optional<Product> of(const Graph& graph, NodeId id);
-  // f(input channel of all, index into the weights)
+  // f(input channel of all, output channel of all, index into the weights)
   template <typename F>
-  void for_inputs(const F& f) const {
-    for (int64_t o = 0; o < groups * outputs; ++o)
-      for (int64_t i = 0; i < inputs; ++i)
-        for (int64_t t = 0; t < taps; ++t)
-          f(static_cast<size_t>(o / outputs * inputs + i), static_cast<size_t>((o * inputs + i) * taps + t));
+  void for_weights(const F& f) const {
+    const int64_t rows = transposed ? inputs : outputs, columns = transposed ? outputs : inputs;
+    size_t at = 0;
+    for (int64_t r = 0; r < groups * rows; ++r)
+      for (int64_t k = 0; k < columns; ++k) {
+        const auto row = static_cast<size_t>(r), column = static_cast<size_t>(r / rows * columns + k);
+        for (int64_t t = 0; t < taps; ++t) f(transposed ? row : column, transposed ? column : row, at++);
+      }
   }
   size_t input_channels() const { return static_cast<size_t>(groups * inputs); }
   size_t output_channels() const { return static_cast<size_t>(groups * outputs); }
