@@ -98,6 +98,9 @@ class Annotator {
           by_op != options_.ranges.of_ops.end() ? by_op->second : options_.ranges.observer;
       NodeChoice c{.scheme = asked.scheme.value_or(usual), .observer = asked.observer.value_or(observer)};
       if (options_.wide.contains(id.index) && c.scheme.activation_bits == 8) c.scheme.activation_bits = 16;
+      // What has more bits than the others has them so that nothing need be cut off.
+      if (c.scheme.activation_bits > options_.scheme.activation_bits && !asked.observer)
+        c.observer = Observer::mse;
       c.per_channel = asked.per_channel.value_or(node.op == Op::convolution ? options_.per_channel_conv
                                                  : node.op == Op::linear    ? options_.per_channel_linear
                                                                             : options_.per_channel_embedding);
@@ -299,7 +302,7 @@ class Annotator {
       const ValueId v = node.input(i);
       if (!real(v)) continue;
       const bool known = is_constant(v);
-      OperandGrid want{.node = node.id, .operand = i, .bits = bits};
+      OperandGrid want{.node = node.id, .operand = i, .bits = bits, .observer = c.observer};
       switch (rule) {
         case QuantizeRule::weights:
           if (i == 1 && known) {

@@ -77,7 +77,8 @@ struct OperandGrid {
   size_t operand = 0;
   int bits = 0;
   bool symmetric = false;
-  uint32_t group = UINT32_MAX;  // of this group, or of its own with the value's range
+  Observer observer = Observer::min_max;  // where it has fewer bits than the value
+  uint32_t group = UINT32_MAX;            // of this group, or of its own with the value's range
 };
 
 struct WeightGrid {

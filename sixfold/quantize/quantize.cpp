@@ -111,11 +111,18 @@ class Quantizer {
       set_constant(o.node, o.operand, e);
       return;
     }
-    const Encoding e = o.group != UINT32_MAX
-                           ? grids_[o.group]
-                           : encoding_for(range_of(grids_[plan_.group[v.index]]), o.bits, o.symmetric);
+    const Encoding e =
+        o.group != UINT32_MAX ? grids_[o.group] : encoding_for(range_read(v, o), o.bits, o.symmetric);
     if (graph_.value(v).encoding == e) return;
     graph_.set_input(o.node, o.operand, converted(v, e, o.node));
+  }
+
+  // All that the value's grid holds; with fewer bits than that has, what is worth holding.
+  Range range_read(ValueId v, const OperandGrid& o) const {
+    const GridGroup& own = plan_.groups[plan_.group[v.index]];
+    const bool known = seen_ && v.index < seen_->values.size() && seen_->values[v.index].seen();
+    if (!known || own.fixed || o.bits >= own.bits) return range_of(grids_[plan_.group[v.index]]);
+    return choose_range(seen_->values[v.index], o.observer, o.bits, o.symmetric, live_[v.index]);
   }
 
   Encoding fit_constant(const Node& node, Encoding e) const {

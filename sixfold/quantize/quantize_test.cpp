@@ -97,6 +97,31 @@ output %c
   EXPECT_EQ(encoding_of_value(graph, "a_convert"), encoding_of_value(graph, "c"));
 }
 
+TEST(Quantize, what_has_16_bits_keeps_all_and_an_8_bit_reader_takes_what_is_worth_it) {
+  Graph graph = graph_of(R"(
+input %x: f32[1, 4]
+%y = exp(%x) : f32[1, 4]
+%z = exp(%y) : f32[1, 4]
+output %z
+)");
+  Observations seen = seen_all(graph, 0, 100);  // of which few elements are above 10
+  Observation& y = seen.values[named(graph, "y").index];
+  y.low = 0;
+  y.high = 100;
+  y.histogram.assign(1000, 0.0);
+  for (size_t i = 0; i < 100; ++i) y.histogram[i] = 1e6;
+  y.histogram[999] = 1;
+  QuantizeOptions options;
+  options.ranges.observer = Observer::percentile;
+  options.wide.insert(graph.value(named(graph, "y")).producer.index);
+  quantized(graph, options, seen);
+  const Encoding wide = encoding_of_value(graph, "y"), read = encoding_of_value(graph, "y_convert");
+  EXPECT_EQ(wide.quant_max, 65535);
+  EXPECT_NEAR(wide.scales[0] * 65535, 150, 1);  // with room for half as much again
+  EXPECT_EQ(read.quant_max, 255);
+  EXPECT_NEAR(read.scales[0] * 255, 10, 0.2);
+}
+
 TEST(Quantize, the_second_operand_of_a_product_is_symmetric_in_16_bits) {
   const std::string_view text = R"(
 input %x: f32[1, 4]

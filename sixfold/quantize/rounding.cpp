@@ -158,7 +158,7 @@ class Improver {
     const Node* next = nullptr;
     while (quantized_.value(v).users.size() == 1) {
       next = &quantized_.node(quantized_.value(v).users[0]);
-      if (quantize_rule(next->op) != QuantizeRule::move) break;
+      if (quantize_rule(next->op) != QuantizeRule::move && next->op != Op::convert) break;
       v = next->output();
     }
     if (!next || next->op != Op::sigmoid || !last_[node.output().index] || l.groups != 1) return {};
