@@ -266,3 +266,50 @@ def test_a_batch_norm_of_16_bits_keeps_its_gains(shape, tmp_path):
     norm.weight.copy_(torch.exp(2 * torch.randn(16)))
     norm.bias.copy_(torch.randn(16))
     assert decibels_on_the_library(torch.nn.Sequential(torch.nn.ReLU(), norm), torch.randn(8, *shape), "16a8w", tmp_path, "--fail-on-fallback") > 68
+
+
+@pytest.mark.parametrize("kernel, padding", [((1, 3), (0, 1)), ((3, 1), (1, 0)), (2, 1), (3, 1), ((1, 15), (0, 7))])
+def test_a_padded_average_of_floats_is_at_its_place(kernel, padding, tmp_path):
+    """[htp.pool.9]: the library merges a Pad into it, which is -3 to 0 dB unless windows are square and odd."""
+    torch.manual_seed(0)
+    model = torch.nn.AvgPool2d(kernel, 1, padding)
+    assert decibels_on_the_library(model, torch.randn(2, 1, 8, 8, 16), "fp16", tmp_path, "--fail-on-fallback") > 60
+
+
+def test_a_padded_average_of_floats_along_a_line(tmp_path):
+    """[htp.pool.9]: -3 dB."""
+    torch.manual_seed(0)
+    assert decibels_on_the_library(torch.nn.AvgPool1d(3, 1, 1), torch.randn(2, 1, 8, 64), "fp16", tmp_path, "--fail-on-fallback") > 60
+
+
+@pytest.mark.parametrize("taps, dilation", [(3, 12), (7, 8), (25, 1), (3, 2)])
+def test_taps_of_floats_that_reach_far_along_a_line(taps, dilation, tmp_path):
+    """[htp.conv.7]: beyond a quarter of the line 2 to 4 dB, as the later layers of a temporal convolution have it."""
+    torch.manual_seed(0)
+    model = torch.nn.Conv1d(16, 16, taps, padding=dilation * (taps - 1) // 2, dilation=dilation).requires_grad_(False)
+    assert decibels_on_the_library(model, torch.randn(2, 1, 16, 64), "fp16", tmp_path, "--fail-on-fallback") > 60
+
+
+def test_a_spread_filter_of_floats_has_its_bias_once(tmp_path):
+    """[htp.conv.8]: four times with 2048 inputs; DeepLabV3 had 2 dB."""
+    torch.manual_seed(0)
+    model = torch.nn.Conv2d(2048, 8, 3, padding=36, dilation=36).requires_grad_(False)
+    model.bias.fill_(1)
+    assert decibels_on_the_library(model, torch.randn(1, 1, 2048, 8, 8), "fp16", tmp_path, "--fail-on-fallback") > 60
+
+
+@pytest.mark.parametrize("precision, least", [("fp16", 60), ("8a8w", 30)])
+@pytest.mark.parametrize("pad", [(3, 3, 3, 3), (3, 0, 0, 0), (0, 0, 3, 0)])
+@pytest.mark.parametrize("window", [torch.nn.Conv2d(8, 8, 3), torch.nn.AvgPool2d(3, 1)])
+def test_whole_windows_in_the_padding(window, pad, precision, least, tmp_path):
+    """[htp.pad.3]: floats were -30 to 0 dB, and above the image alone the library crashed."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(8, 8, 1), torch.nn.ZeroPad2d(pad), window).requires_grad_(False)
+    assert decibels_on_the_library(model, torch.randn(2, 1, 8, 8, 16), precision, tmp_path, "--fail-on-fallback") > least
+
+
+def test_whole_windows_in_a_filters_own_padding(tmp_path):
+    """[htp.pad.3]"""
+    torch.manual_seed(0)
+    model = torch.nn.Conv2d(8, 8, 3, padding=3).requires_grad_(False)
+    assert decibels_on_the_library(model, torch.randn(2, 1, 8, 8, 16), "fp16", tmp_path, "--fail-on-fallback") > 60

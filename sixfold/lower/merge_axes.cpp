@@ -49,4 +49,17 @@ std::vector<uint32_t> around_axis(const std::vector<uint32_t>& dims, size_t axis
   return out;
 }
 
+TensorRef padded_apart(Lowering& l, TensorRef x, size_t axis, uint32_t before, uint32_t after, float value) {
+  if (before + after == 0 || !l.status().ok()) return x;
+  std::vector<uint32_t> dims = l.spec(x).dims;
+  const TensorRef from = l.reshape(x, around_axis(dims, axis));
+  dims[axis] += before + after;
+  const TensorRef to = l.temp(around_axis(dims, axis), x);
+  l.add("Pad", {from}, {to},
+        {{"scheme", uint32_t{0}},
+         words("pad_amount", {3, 2}, {0, 0, before, after, 0, 0}),
+         {"pad_constant_value", value}});
+  return l.reshape(to, dims);
+}
+
 }  // namespace sixfold

@@ -21,4 +21,8 @@ void add_merged(Lowering& l, const char* type, std::vector<TensorRef> operands,
 // The extents before an axis, of it, and after it.
 std::vector<uint32_t> around_axis(const std::vector<uint32_t>& dims, size_t axis);
 
+// x with so much of a number before and after it along an axis. With three axes, so that the library does not
+// make it the padding of the filter or the window that reads it.
+TensorRef padded_apart(Lowering& l, TensorRef x, size_t axis, uint32_t before, uint32_t after, float value);
+
 }  // namespace sixfold

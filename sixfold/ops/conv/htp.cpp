@@ -1,6 +1,7 @@
 // Convolutions as those that the NPU has.
 #include "sixfold/rewrite/htp.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace sixfold::htp {
@@ -39,10 +40,37 @@ Tensor ungrouped(const Tensor& weight, int64_t groups) {
   return out;
 }
 
+// Whether whole windows lie in the padding.  [htp.pad.3]
+bool holds_windows(const Htp& h) {
+  const Attrs& a = h.attrs();
+  const Dims& weight = h.graph.type(h.node().input(1)).dims;
+  const Shape before = a.ints("padding"), after = a.ints("padding_end"), dilation = a.ints("dilation");
+  for (size_t i = 0; i < before.size() && !a.flag("transposed"); ++i) {
+    const int64_t taps = weight[i + 2].value_or(1);
+    if (taps > 1 && std::max(before[i], after[i]) > (taps - 1) * dilation[i]) return true;
+  }
+  return false;
+}
+
+// The padding as an op of its own.
+Match padded_before(Htp& h) {
+  Shape before = h.attrs().ints("padding"), after = h.attrs().ints("padding_end");
+  Attrs attrs = h.attrs();
+  for (const char* name : {"padding", "padding_end"}) attrs.set(name, to_dims(Shape(before.size(), 0)));
+  before.insert(before.begin(), 2, 0);
+  after.insert(after.begin(), 2, 0);
+  std::vector<ValueId> inputs = h.node().inputs;
+  inputs[0] =
+      h.add(Op::pad, {inputs[0]},
+            {{"before", to_dims(before)}, {"after", to_dims(after)}, {"mode", "constant"}, {"value", 0.0}});
+  return h.result(h.add(Op::convolution, std::move(inputs), std::move(attrs)));
+}
+
 }  // namespace
 
 Match convolution(Htp& h) {
   const Attrs& a = h.attrs();
+  if (holds_windows(h)) return padded_before(h);
   const Shape dilation = a.ints("dilation");
   bool dilated = false;
   for (const int64_t d : dilation) dilated = dilated || d != 1;

@@ -1,7 +1,8 @@
 // Convolutions on the NPU: images and volumes, channels last. One spatial axis is an image one pixel high.
 #include <algorithm>
+#include <utility>
 
-#include "sixfold/lower/lowering.h"
+#include "sixfold/lower/merge_axes.h"
 
 namespace sixfold::lower {
 namespace {
@@ -13,7 +14,7 @@ std::vector<uint32_t> numbers(const Attrs& attrs, const char* name, bool line, u
   return out;
 }
 
-// A dimension of extent 1 in front of the last spatial one: [N, L, C] as [N, 1, L, C].
+// [N, L, C] as an image one pixel high.
 std::vector<uint32_t> as_image(std::vector<uint32_t> dims) {
   dims.insert(dims.begin() + 1, 1);
   return dims;
@@ -33,6 +34,32 @@ bool has_wrong_border(const Lowering& l) {
   return shape.size() == 4 && shape[2] == 5 && shape[3] == 5 && all_are(a.ints("stride"), 2) &&
          all_are(a.ints("dilation"), 1) && padding[0] > 0 && padding[1] > 0 &&
          std::all_of(w->zero_points.begin(), w->zero_points.end(), [](int32_t z) { return z == 0; });
+}
+
+// Taps of floats along a line that reach further than a quarter of it: the library cuts a line into pieces,
+// and loses what pieces have in common beyond that, unless the padding is an op of its own.  [htp.conv.7]
+bool loses_ends(const Lowering& l, const Shape& x, const Shape& w) {
+  const Attrs& a = l.attrs();
+  const size_t last = w.size() - 3;  // of the spatial axes
+  if (l.quantized() || a.flag("transposed") || x.size() > 4 || w[1] == 1) return false;
+  if (x.size() == 4 && x[2] != 1) return false;
+  const int64_t padding = a.ints("padding")[last] + a.ints("padding_end")[last];
+  return padding > 0 && a.ints("stride")[last] == 1 &&
+         (w.back() - 1) * a.ints("dilation")[last] * 4 > x.back();
+}
+
+// Spread filters of floats with many inputs: the library computes parts of the inputs by themselves, and adds
+// the bias to each of them.  [htp.conv.8]
+bool adds_bias_again(const Lowering& l, const Shape& w) {
+  constexpr int64_t kInputs = 512, kBytes = 256 << 10;
+  int64_t spread = 2 * w[1];
+  bool dilated = false;
+  const Shape dilation = l.attrs().ints("dilation");
+  for (size_t i = 0; i < dilation.size(); ++i) {
+    spread *= (w[i + 2] - 1) * dilation[i] + 1;
+    dilated = dilated || dilation[i] > 1;
+  }
+  return !l.quantized() && dilated && w[1] >= kInputs && spread >= kBytes;
 }
 
 }  // namespace
@@ -91,6 +118,9 @@ void convolution(Lowering& l) {
     return l.refuse("the library computes groups that share scales wrongly  [htp.conv.4]");
   if (transposed && n == 3 && groups > 1)
     return l.refuse("the library computes groups of a transposed volume wrongly  [htp.conv.2]");
+  TensorRef x = line ? l.reshape(l.in(0), as_image(l.extents(x_shape))) : l.in(0);
+  if (loses_ends(l, x_shape, w_shape))
+    x = padded_apart(l, x, 2, std::exchange(pads[2], 0), std::exchange(pads[3], 0), 0);
   const auto axes = static_cast<uint32_t>(before.size());
   std::vector<Param> params = {words("stride", numbers(a, "stride", line, 1)),
                                words("pad_amount", {axes, 2}, std::move(pads))};
@@ -109,9 +139,14 @@ void convolution(Lowering& l) {
   else
     params.push_back({"group", groups});
 
-  const TensorRef x = line ? l.reshape(l.in(0), as_image(l.extents(x_shape))) : l.in(0);
   const TensorRef y = l.out(), part = line ? l.temp(as_image(l.extents(l.out_shape())), y) : y;
-  l.add(type, {x, w, l.bias(2)}, {part}, std::move(params));
+  if (const TensorRef bias = l.bias(2); l.has(2) && adds_bias_again(l, w_shape)) {
+    const TensorRef sums = l.temp(l.spec(part).dims, part);
+    l.add(type, {x, w}, {sums}, std::move(params));
+    l.add("ElementWiseAdd", {sums, bias}, {part});
+  } else {
+    l.add(type, {x, w, bias}, {part}, std::move(params));
+  }
   if (line) l.add("Reshape", {part}, {y});
 }
 

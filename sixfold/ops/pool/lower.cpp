@@ -78,9 +78,22 @@ TensorRef pool(Lowering& l, const char* type, TensorRef x, const Shape& kernel, 
   return y;
 }
 
-// A padded average as a convolution, each channel with a filter of equal weights. The library merges a Pad
-// into the pool, and gets windows of more than five pixels wrong then.  [htp.pool.3]
-void average_by_filter(Lowering& l, const Windows& w) {
+// Whether the library takes such windows from the wrong places. It merges a Pad into an average: with more
+// than five pixels along an axis it is wrong then  [htp.pool.3], and with floats unless windows are square,
+// of three or five pixels, and padded by half of that.  [htp.pool.9]
+bool is_misplaced(const Lowering& l, const Windows& w) {
+  const Node* before = l.graph().producer(l.node().input(0));
+  if (!l.quantized() && before && before->op == Op::pad) return true;
+  if (!is_padded(w)) return false;
+  if (w.kernel[0] > 5 || w.kernel[1] > 5) return true;
+  const auto is_half = [&](size_t i) {
+    return w.kernel[i] % 2 == 1 && w.before[i] == w.kernel[i] / 2 && w.after[i] <= w.before[i];
+  };
+  return !l.quantized() && !(w.kernel[0] == w.kernel[1] && is_half(0) && is_half(1));
+}
+
+// An average as a convolution, each channel with a filter of equal weights.
+void average_by_filter(Lowering& l, const Windows& w, TensorRef x, TensorRef y) {
   const auto channels = static_cast<uint32_t>(l.shape()[1]);
   const Shape shape{w.kernel[0], w.kernel[1], 1, static_cast<int64_t>(channels)};
   std::byte* bytes = nullptr;
@@ -97,7 +110,7 @@ void average_by_filter(Lowering& l, const Windows& w) {
   const bool depthwise = channels > 2;
   if (!depthwise) params.push_back({"group", channels});
   l.add(depthwise ? "DepthWiseConv2d" : "Conv2d",
-        {l.in(), l.constant(std::move(filter), l.quantized() ? &e : nullptr)}, {l.out()}, std::move(params));
+        {x, l.constant(std::move(filter), l.quantized() ? &e : nullptr)}, {y}, std::move(params));
 }
 
 // The library takes windows of even sides that do not overlap as ones of half the sides and then two by two,
@@ -113,6 +126,23 @@ bool has_rest(const Windows& w) {
   for (size_t i = 0; i < 2; ++i)
     if ((w.in[i] + w.before[i] + w.after[i]) % w.kernel[i] != 0) return true;
   return false;
+}
+
+// Windows along one axis as those of an image one pixel high.
+Windows of_line(const Windows& w) {
+  return {{1, w.in[0]}, {1, w.out[0]}, {1, w.kernel[0]}, {1, w.stride[0]}, {0, w.before[0]}, {0, w.after[0]}};
+}
+
+// x: [N, H, W, C]
+void average_of_image(Lowering& l, Windows w, TensorRef x, TensorRef y) {
+  if (is_misplaced(l, w)) return average_by_filter(l, w, x, y);
+  if (is_halved(w) && (l.quantized() || has_rest(w))) {
+    if (!is_padded(w)) return (void)pool(l, "PoolAvg2d", x, w.kernel, w.stride, y, 1);
+    ++w.after[0];
+  }
+  // The op's own padding gives other numbers when it is not the same on all sides.
+  if (is_padded(w)) x = padded(l, x, w, 0);
+  pool(l, "PoolAvg2d", x, w.kernel, w.stride, y);
 }
 
 // The smallest number of a float, or of the grid.
@@ -158,21 +188,19 @@ void max_pool(Lowering& l) {
 // Divided by the window's size; other divisors are a factor that follows (htp.cpp).
 void avg_pool(Lowering& l) {
   if (!is_float(l.type().dtype)) return l.refuse("the device averages floats only");
-  Windows w = windows(l);
+  const Windows w = windows(l);
   if (is_padded(w) && !l.attrs().flag("count_include_pad")) return l.refuse("padding that does not count");
-  if (w.in.size() == 2 && is_padded(w) && (w.kernel[0] > 5 || w.kernel[1] > 5))
-    return average_by_filter(l, w);
-  // The op's own padding gives other numbers when it is not the same on all sides.
   TensorRef x = l.in();
   const TensorRef y = l.out();
-  if (w.in.size() == 2 && is_halved(w) && (l.quantized() || has_rest(w))) {
-    if (!is_padded(w)) return (void)pool(l, "PoolAvg2d", x, w.kernel, w.stride, y, 1);
-    ++w.after[0];
+  if (w.in.size() == 2) return average_of_image(l, w, x, y);
+  if (w.in.size() == 1) {
+    const TensorRef part = l.temp(image(l.shape(), {1, w.out[0]}), y);
+    average_of_image(l, of_line(w), l.reshape(x, image(l.shape(), {1, w.in[0]})), part);
+    return l.add("Reshape", {part}, {y});
   }
   if (is_padded(w)) x = padded(l, x, w, 0);
   // On a grid, averages along the depth alone are wrong as a volume's  [htp.pool.4]
-  if (w.in.size() == 3 && l.quantized() && w.kernel[1] == 1 && w.kernel[2] == 1 && w.stride[1] == 1 &&
-      w.stride[2] == 1) {
+  if (l.quantized() && w.kernel[1] == 1 && w.kernel[2] == 1 && w.stride[1] == 1 && w.stride[2] == 1) {
     const U32s dims = l.spec(x).dims;
     const Shape in = l.shape();
     const auto pixels = static_cast<int64_t>(dims[2]) * dims[3];
@@ -182,7 +210,7 @@ void avg_pool(Lowering& l) {
     return l.add("Reshape", {part}, {y});
   }
   // Nor are those of planes alone: one step is added.  [htp.pool.7]
-  if (w.in.size() == 3 && l.quantized() && w.kernel[0] == 1 && w.stride[0] == 1) {
+  if (l.quantized() && w.kernel[0] == 1 && w.stride[0] == 1) {
     const U32s dims = l.spec(x).dims;
     const Shape planes{static_cast<int64_t>(dims[0]) * dims[1], l.shape()[1]};
     x = l.reshape(x, image(planes, {static_cast<int64_t>(dims[2]), static_cast<int64_t>(dims[3])}));
@@ -190,12 +218,7 @@ void avg_pool(Lowering& l) {
     pool(l, "PoolAvg2d", x, {w.kernel[1], w.kernel[2]}, {w.stride[1], w.stride[2]}, part);
     return l.add("Reshape", {part}, {y});
   }
-  const char* type = w.in.size() == 3 ? "PoolAvg3d" : "PoolAvg2d";
-  if (w.in.size() > 1) return (void)pool(l, type, x, w.kernel, w.stride, y);
-  const U32s dims = l.spec(x).dims;
-  const TensorRef part = l.temp(image(l.shape(), {1, w.out[0]}), y);
-  pool(l, type, l.reshape(x, {dims[0], 1, dims[1], dims[2]}), {1, w.kernel[0]}, {1, w.stride[0]}, part);
-  l.add("Reshape", {part}, {y});
+  pool(l, "PoolAvg3d", x, w.kernel, w.stride, y);
 }
 
 }  // namespace sixfold::lower

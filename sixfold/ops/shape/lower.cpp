@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "sixfold/lower/lowering.h"
+#include "sixfold/lower/merge_axes.h"
 
 namespace sixfold::lower {
 namespace {
@@ -70,6 +70,26 @@ void join_number(Lowering& l, TensorRef x, int64_t places, double value, TensorR
   const TensorRef joined = l.temp(line(dims.back() + places), y);
   l.add("Concat", {l.reshape(x, line(dims.back())), border}, {joined}, {{"axis", uint32_t{3}}});
   l.add("Reshape", {joined}, {y});
+}
+
+// Whether whole windows of a filter or an average that reads it lie in what it adds: the library makes it
+// their padding. Then floats give anything, and fixed point may crash, unless it is padded apart. [htp.pad.3]
+bool holds_windows(const Lowering& l) {
+  const Shape before = l.attrs().ints("before"), after = l.attrs().ints("after");
+  const auto is_held = [&](NodeId id) {
+    const Node& user = l.graph().node(id);
+    const bool filter = user.op == Op::convolution && !user.attrs.flag("transposed");
+    if ((!filter && user.op != Op::avg_pool) || before.size() < 3 || before.size() > 4) return false;
+    for (size_t i = 0; i + 2 < before.size(); ++i) {
+      const int64_t reach = filter ? (l.graph().type(user.input(1)).dims[i + 2].value_or(1) - 1) *
+                                         user.attrs.ints("dilation")[i]
+                                   : user.attrs.ints("kernel")[i] - 1;
+      if (std::max(before[i + 2], after[i + 2]) > reach) return true;
+    }
+    return false;
+  };
+  const std::vector<NodeId>& users = l.graph().value(l.node().output()).users;
+  return std::any_of(users.begin(), users.end(), is_held);
 }
 
 }  // namespace
@@ -168,6 +188,14 @@ void pad(Lowering& l) {
   TensorRef x = l.in();
   if (!l.status().ok()) return;
   std::vector<uint32_t> dims = l.spec(x).dims;
+  if (constant && l.channels_last() && holds_windows(l)) {
+    if (!l.quantized())
+      return l.refuse("whole windows of floats in the padding give anything on the device  [htp.pad.3]");
+    for (size_t i = 0; i < dims.size(); ++i)
+      x = padded_apart(l, x, i, static_cast<uint32_t>(before[i]), static_cast<uint32_t>(after[i]),
+                       static_cast<float>(value));
+    return l.add("Reshape", {x}, {l.out()});
+  }
   int64_t joined = 0;
   if (constant && is_static(l.type().dims) && is_left_out(dims.back(), before.back(), after.back()))
     joined = std::exchange(after.back(), 0);
