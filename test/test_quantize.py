@@ -178,3 +178,27 @@ def test_logarithms_of_spectra_compute_with_halves(tmp_path):
     x = torch.stack([5 * torch.sin(time * 0.2 * (i + 1)) + 0.05 * torch.randn(512) for i in range(8)])[:, None, None]
     plain = decibels_on_the_library(Spectrum(), x, "16a8w", tmp_path, "--no-widen")
     assert decibels_on_the_library(Spectrum(), x, "16a8w", tmp_path) > plain + 6
+
+
+class Residual(torch.nn.Module):
+    """Sums beside which layers are small, with a number of ten thousands in one channel, as language models have."""
+
+    def __init__(self, width=32):
+        super().__init__()
+        self.norms = torch.nn.ModuleList(torch.nn.RMSNorm(width, eps=1e-5) for _ in range(3))
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width, bias=False) for _ in range(3))
+        for norm in self.norms:
+            norm.weight.data[5] = 0.01
+
+    def forward(self, x):
+        for norm, layer in zip(self.norms, self.layers):
+            x = x + torch.nn.functional.silu(layer(norm(x)))
+        return torch.nn.functional.silu(x)[..., 8:]
+
+
+def test_sums_with_huge_outliers_compute_with_halves(tmp_path):
+    torch.manual_seed(0)
+    x = torch.randn(8, 1, 16, 32)
+    x[..., 0, 5] = 20000
+    plain = decibels_on_the_library(Residual(), x, "16a8w", tmp_path, "--no-widen")
+    assert decibels_on_the_library(Residual(), x, "16a8w", tmp_path) > plain + 20

@@ -21,6 +21,7 @@ constexpr size_t kFewSamples = 8;
 constexpr double kLeastGain = 1.0;          // in decibels, that 16 bits and ranges by kind of op must bring
 constexpr double kLeastGainOfBiases = 0.2;  // seen on fewer samples: less is chance
 constexpr double kLeastGainOfHalves = 3.0;  // they cost more than 16 bits
+constexpr double kWellTold = 50.0;          // decibels from which they are not worth it
 constexpr double kMostlyNoise = 8.0,
                  kRescued = 6.0;        // decibels, and those that 16 bits everywhere must bring
 constexpr double kWorthRounding = 0.5;  // decibels that weights as they are must bring
@@ -213,7 +214,7 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
     }
   }
   phases.end("choosing ranges");
-  if (options.widen) {
+  if (options.widen && !(options.halves && best >= kWellTold)) {
     const double least = options.halves ? kLeastGainOfHalves : kLeastGain;
     // Once outliers have room, nothing need be cut off. Halves leave the others' ranges as they are.
     std::vector<RangeChoice> choices{out.ranges};

@@ -6,8 +6,10 @@
 namespace sixfold {
 namespace {
 
-constexpr double kOutliers = 0.005;   // so many of a value's elements may be far from the others
-constexpr double kLeastRatio = 30.0;  // of what the others are, squared, to what rounding adds: 15 dB
+constexpr double kOutliers = 0.005;  // so many of a value's elements may be far from the others
+// Of what the others are, squared, to what rounding adds: 15 dB with 8 bits. A bin of a histogram is 32 to 64
+// steps of 16 bits, and all in the first one counts as its middle, so that 45 dB are what tells it.
+constexpr double kLeastRatioOf8 = 30.0, kLeastRatioOf16 = 3e4;
 
 // The mean square of all elements but the largest ones. Zero: nobody counted.
 double body_of(const Observation& o) {
@@ -113,7 +115,8 @@ std::set<uint32_t> find_wide_nodes(const Graph& graph, const QuantizePlan& plan,
       if (b > 0) body = body > 0 ? std::min(body, b) : b;
     }
     const double step = (static_cast<double>(range.max) - range.min) / ((1 << bits) - 1);
-    if (!(body > 0) || body >= kLeastRatio * step * step / 12) continue;
+    const double least = bits == 16 ? kLeastRatioOf16 : kLeastRatioOf8;
+    if (!(body > 0) || body >= least * step * step / 12) continue;
     for (const ValueId v : g.members) {
       if (const Node* p = graph.producer(v)) out.insert(p->id.index);
       for (const NodeId u : graph.value(v).users) out.insert(u.index);
