@@ -160,7 +160,7 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   out.calibrate_seconds = now_s() - begin;
   phases.end("calibration");
   std::vector<Observer> observers = options.observers;
-  if (few) observers = {Observer::min_max};
+  if (few && observers.size() > 1) observers = {Observer::min_max};  // with 16 bits there is room for more
   if (options.automatic && !few && work > kMeterWork / kLeastMeterSamples)
     std::erase_if(observers,
                   [](Observer o) { return o == Observer::min_max || o == Observer::moving_average; });
