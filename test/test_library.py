@@ -168,6 +168,26 @@ def test_borders_of_16_bits_of_filters_that_take_steps_of_two(padding, tmp_path)
     assert decibels_on_the_library(model, torch.randn(4, 1, 32, 7, 7), "16a8w", tmp_path) > 75
 
 
+@pytest.mark.parametrize("precision, least", [("fp16", 60), ("8a8w", 30), ("16a8w", 45)])
+@pytest.mark.parametrize("window", [(2, 2, 1), (3, 3, 1), (4, 4, 1), (2, 1, 1), (5, 4, 2)])
+@pytest.mark.parametrize("counts", [True, False])
+def test_averages_of_padded_images_whose_windows_do_not_overlap(window, counts, precision, least, tmp_path):
+    """[htp.pool.3]: behind another op the library merges the padding into the pool; -2 to 1 dB."""
+    torch.manual_seed(0)
+    first, last = (torch.nn.Conv2d(8, 8, 1).requires_grad_(False) for _ in range(2))
+    model = Function(lambda x: last(torch.nn.functional.avg_pool2d(torch.relu(first(x)), *window, count_include_pad=counts)))
+    assert decibels_on_the_library(model, torch.randn(4, 1, 8, 16, 16), precision, tmp_path, "--fail-on-fallback") > least
+
+
+@pytest.mark.parametrize("precision, least", [("8a8w", 30), ("16a8w", 45)])
+def test_averages_of_padded_lines(precision, least, tmp_path):
+    """[htp.pool.3]: -2 dB."""
+    torch.manual_seed(0)
+    first = torch.nn.Conv1d(8, 8, 1).requires_grad_(False)
+    model = Function(lambda x: torch.nn.functional.avg_pool1d(torch.relu(first(x)), 2, 2, 1))
+    assert decibels_on_the_library(model, torch.randn(4, 1, 8, 16), precision, tmp_path, "--fail-on-fallback") > least
+
+
 def test_a_silu_of_16_bits_between_products_of_experts(tmp_path):
     """[htp.silu.1]: with transposes around it the library makes one op of x * sigmoid(x) in three axes too; 5 dB."""
     torch.manual_seed(0)

@@ -78,18 +78,19 @@ TensorRef pool(Lowering& l, const char* type, TensorRef x, const Shape& kernel, 
   return y;
 }
 
-// Whether the library takes such windows from the wrong places. It merges a Pad into an average: with more
-// than five pixels along an axis it is wrong then  [htp.pool.3], and with floats unless windows are square,
-// of three or five pixels, and padded by half of that.  [htp.pool.9]
+// Whether the library takes such windows from the wrong places. Behind another op it merges a Pad into an
+// average: it is wrong then unless windows overlap and have an odd number of pixels, up to five, along each
+// axis [htp.pool.3], and with floats unless they are square and padded by half of that.  [htp.pool.9]
 bool is_misplaced(const Lowering& l, const Windows& w) {
   const Node* before = l.graph().producer(l.node().input(0));
-  if (!l.quantized() && before && before->op == Op::pad) return true;
-  if (!is_padded(w)) return false;
-  if (w.kernel[0] > 5 || w.kernel[1] > 5) return true;
-  const auto is_half = [&](size_t i) {
-    return w.kernel[i] % 2 == 1 && w.before[i] == w.kernel[i] / 2 && w.after[i] <= w.before[i];
-  };
-  return !l.quantized() && !(w.kernel[0] == w.kernel[1] && is_half(0) && is_half(1));
+  const bool behind_padding = before && before->op == Op::pad;
+  if (!is_padded(w) && !behind_padding) return false;
+  for (size_t i = 0; i < 2; ++i)
+    if (w.kernel[i] > 5 || w.kernel[i] % 2 == 0 || w.stride[i] > 3 ||
+        (w.kernel[i] > 1 && w.stride[i] >= w.kernel[i]))
+      return true;
+  const auto is_half = [&](size_t i) { return w.before[i] == w.kernel[i] / 2 && w.after[i] <= w.before[i]; };
+  return !l.quantized() && (behind_padding || !(w.kernel[0] == w.kernel[1] && is_half(0) && is_half(1)));
 }
 
 // An average as a convolution, each channel with a filter of equal weights.
@@ -134,12 +135,10 @@ Windows of_line(const Windows& w) {
 }
 
 // x: [N, H, W, C]
-void average_of_image(Lowering& l, Windows w, TensorRef x, TensorRef y) {
+void average_of_image(Lowering& l, const Windows& w, TensorRef x, TensorRef y) {
   if (is_misplaced(l, w)) return average_by_filter(l, w, x, y);
-  if (is_halved(w) && (l.quantized() || has_rest(w))) {
-    if (!is_padded(w)) return (void)pool(l, "PoolAvg2d", x, w.kernel, w.stride, y, 1);
-    ++w.after[0];
-  }
+  if (is_halved(w) && (l.quantized() || has_rest(w)))
+    return (void)pool(l, "PoolAvg2d", x, w.kernel, w.stride, y, 1);
   // The op's own padding gives other numbers when it is not the same on all sides.
   if (is_padded(w)) x = padded(l, x, w, 0);
   pool(l, "PoolAvg2d", x, w.kernel, w.stride, y);
