@@ -55,6 +55,14 @@ struct Codec {
     if constexpr (std::is_integral_v<T>)
       return saturated<T>(std::round(x / scale) - static_cast<double>(offset));
   }
+  // Floats as the matrix unit has them (to_ieee_half).
+  template <typename T>
+  T encode_ieee(double x) const {
+    if constexpr (std::is_integral_v<T>)
+      return encode<T>(x);
+    else
+      return T(std::isnan(x) ? -DeviceHalf::kLargest : to_ieee_half(static_cast<float>(x)));
+  }
   // As the device fills tables of bytes: in floats, with the scale's reciprocal, ties to the even number.
   uint8_t encode_entry(float x) const {
     return saturated<uint8_t>(

@@ -51,6 +51,50 @@ TEST(DeviceHalf, has_numbers_where_ieee_has_infinity_and_nan) {
   EXPECT_EQ(to_ieee_half(-70000), -65536);
 }
 
+TEST(DeviceHalf, ties_go_away_from_zero_but_in_the_matrix_unit) {
+  constexpr float kTie = 1 + 0x1p-11f, kUp = 1 + 0x1p-10f;
+  EXPECT_EQ(to_half(kTie), kUp);
+  EXPECT_EQ(to_half(-kTie), -kUp);
+  EXPECT_EQ(to_half(0x1p-20f + 0x1p-25f), 0x1p-20f + 0x1p-24f);
+  EXPECT_EQ(to_half(std::nextafter(kTie, 0.0f)), 1);
+  EXPECT_EQ(to_ieee_half(kTie), 1);
+  const Result<Floats> product = run("ElementWiseMultiply", {{1 + 0x1p-9f, -1 - 0x1p-9f}, {1.25f, 1.25f}});
+  ASSERT_TRUE(product.ok());
+  EXPECT_EQ(*product, (Floats{1.2529296875f, -1.2529296875f}));
+  // A sum with 16 channels or more is IEEE's.
+  for (const size_t count : {size_t{8}, size_t{16}}) {
+    const Result<Floats> sum = run("ElementWiseAdd", {Floats(count, 1), Floats(count, 0x1p-11f)});
+    ASSERT_TRUE(sum.ok());
+    EXPECT_EQ(*sum, Floats(count, count < 16 ? kUp : 1));
+  }
+}
+
+// Sums of products are rounded once, with the bias that is added to them.
+TEST(DeviceHalf, a_product_hands_on_its_sums_to_a_bias) {
+  qnn::GraphSpec graph;
+  const auto tensor = [&](const char* name, qnn::TensorKind kind, std::vector<uint32_t> dims) {
+    return graph.add({.name = name, .kind = kind, .dtype = qnn::DataType::f32, .dims = std::move(dims)});
+  };
+  const auto a = tensor("a", qnn::TensorKind::app_write, {1, 2}),
+             b = tensor("b", qnn::TensorKind::app_write, {2, 2}),
+             c = tensor("c", qnn::TensorKind::app_write, {2}),
+             t = tensor("t", qnn::TensorKind::native, {1, 2}),
+             y = tensor("y", qnn::TensorKind::app_read, {1, 2});
+  graph.ops.push_back({.name = "product", .type = "MatMul", .in = {a, b}, .out = {t}});
+  graph.ops.push_back({.name = "sum", .type = "ElementWiseAdd", .in = {c, t}, .out = {y}});
+  const auto backend = qnn::Backend::open(library(), 57);
+  ASSERT_TRUE(backend.ok());
+  auto context = qnn::Context::build(*backend, {&graph, 1});
+  ASSERT_TRUE(context.ok()) << context.error().message();
+  const Floats x{1, 0x1p-11f}, w{1, 2, 1, 1}, bias{0x1p-12f, 1};
+  Floats out(2);
+  const std::span<const std::byte> in[] = {std::as_bytes(std::span(x)), std::as_bytes(std::span(w)),
+                                           std::as_bytes(std::span(bias))};
+  const std::span<std::byte> results[] = {std::as_writable_bytes(std::span(out))};
+  ASSERT_TRUE(context->graphs().front().execute(in, results).ok());
+  EXPECT_EQ(out, (Floats{1 + 0x1p-10f, 3}));
+}
+
 TEST(DeviceHalf, ops_go_beyond_65504_as_the_library_does) {
   struct Fact {
     const char* type;

@@ -12,20 +12,18 @@
 
 namespace sixfold::emulator {
 
-// A half as the device's vector unit has it: the largest exponent is one like the others, so numbers reach
-// 131008. What is larger becomes that, as infinity and NaN do. Clients read 65536 (0x7c00) as infinity and
-// what is beyond as NaN.
+// A half as the device's vector unit has it: the nearest, ties away from zero. The largest exponent is one like
+// the others, so numbers reach 131008; what is larger becomes that, as infinity and NaN do. Clients read 65536
+// (0x7c00) as infinity and what is beyond as NaN.
 struct DeviceHalf {
   static constexpr float kLargest = 131008, kInfinity = 65536;
   uint16_t bits = 0;
   DeviceHalf() = default;
   DeviceHalf(float f) {  // NOLINT(google-explicit-constructor)
     const auto b = std::bit_cast<uint32_t>(f), magnitude = b & 0x7fffffffu;
-    if (magnitude < 0x477ff000u) {  // 65520
-      bits = float_to_half(f);
-      return;
-    }
-    const uint32_t rounded = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+    const uint32_t rounded = magnitude < 0x38800000u  // 2^-14: parts of 2^-24
+                                 ? static_cast<uint32_t>(std::abs(f) * 16777216.0f + 0.5f)
+                                 : (magnitude - 0x38000000u + 0x1000u) >> 13;
     bits = static_cast<uint16_t>((b >> 16 & 0x8000u) | std::min(rounded, 0x7fffu));
   }
   operator float() const {  // NOLINT(google-explicit-constructor)
@@ -36,9 +34,10 @@ struct DeviceHalf {
 };
 // The nearest of these, as a float: what the device keeps of a FLOAT_32.
 inline float to_half(float x) { return DeviceHalf(x); }
-// Sums and the matrix unit, whose halves are IEEE's: beyond 65504 is infinity, which is 65536 to other ops.
+// Sums and the matrix unit, whose halves are IEEE's: ties go to the even one, and beyond 65504 is infinity, which
+// is 65536 to other ops.
 inline float to_ieee_half(float x) {
-  return std::abs(x) < 65520.0f ? to_half(x) : std::copysign(DeviceHalf::kInfinity, x);
+  return std::abs(x) < 65520.0f ? half_to_float(float_to_half(x)) : std::copysign(DeviceHalf::kInfinity, x);
 }
 
 // x * multiplier / 2^shift, rounded to the nearest, halves up.

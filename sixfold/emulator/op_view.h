@@ -27,6 +27,7 @@ struct TensorDef {
   // Of a constant: what the client gave. Null when there are no bytes at hand: an op is only asked about, or
   // a binary was loaded that does not need them any more.
   const std::byte* data = nullptr;
+  bool keeps_sums = false;  // floats of 32 bits between two ops, which are not rounded to halves (widen.h)
 
   bool is_present() const { return kind != TensorKind::null; }
   bool is_constant() const { return kind == TensorKind::constant; }

@@ -16,6 +16,14 @@ int64_t FixedWeights::at(int64_t index, int64_t output, int64_t input) const {
   return q;
 }
 
+float FixedWeights::real_at(int64_t index, int64_t output, int64_t input) const {
+  const auto q = static_cast<double>(at(index, output, input));
+  if (!tensor_.is_per_channel()) return static_cast<float>(q * scale(output));
+  if (std::holds_alternative<qnn::BlockExpansion>(tensor_.quantization))
+    return to_ieee_half(static_cast<float>(q * scale(output)));
+  return to_half(static_cast<float>(q) * to_half(static_cast<float>(scale(output))));
+}
+
 void FixedWeights::read(int64_t index, int64_t step, int64_t first, int64_t input,
                         std::span<int64_t> to) const {
   switch (tensor_.dtype) {

@@ -12,6 +12,9 @@ namespace sixfold::emulator {
 // between them. With 8 bits such a tensor has 32 parts for each of its steps here, and room beyond both ends
 // of its grid; with 16 bits it is the sums themselves, of 32 bits, with a scale for each channel. By the
 // tensor's number: what prepare sees of it.
+//
+// A MatMul of floats hands on its sums of 32 bits to a sum with a number for each column, if that alone reads
+// it.
 std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors, std::span<const OpDef> ops);
 
 }  // namespace sixfold::emulator

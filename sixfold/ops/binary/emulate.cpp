@@ -192,6 +192,7 @@ struct Plain {
   Binary op;
   DataType dtype;
   bool ieee;  // a sum of floats as IEEE has it
+  bool sums;  // an operand is sums of 32 bits, and the result what the matrix unit makes of them
 
   template <typename T>
   static T compute(Binary op, T a, T b) {
@@ -230,7 +231,9 @@ struct Plain {
                 if constexpr (std::is_same_v<T, DeviceHalf>)
                   return DeviceHalf(ieee ? ieee_sum(a, b) : compute<float>(op, a, b));
                 else if constexpr (std::is_same_v<T, float>)
-                  return ieee ? ieee_sum(a, b) : to_half(compute<T>(op, a, b));
+                  return sums   ? to_ieee_half(compute<T>(op, a, b))
+                         : ieee ? ieee_sum(a, b)
+                                : to_half(compute<T>(op, a, b));
                 else
                   return compute<T>(op, a, b);
               });
@@ -256,7 +259,7 @@ Result<Step> prepare_binary(const OpView& op, Prepare& prepare) {
     // Of two whole tensors with 16 channels or more; other sums are the vector unit's.
     const bool ieee = binary == Binary::add && !a.is_constant() && !b.is_constant() && a.dims == b.dims &&
                       !a.dims.empty() && a.dims.back() >= 16;
-    return prepare.step(Plain{loop, binary, y.dtype, ieee});
+    return prepare.step(Plain{loop, binary, y.dtype, ieee, a.keeps_sums || b.keeps_sums});
   }
   if (binary == Binary::multiply && qnn::size_of(y.dtype) == 2)
     return prepare.step(Product{loop, wide_product_of(a, b, y)});

@@ -127,8 +127,7 @@ Result<Step> prepare_float_conv(const OpView& op, const ConvShape& s, Prepare& p
           else if (at >= 0 && f.dtype == DataType::f16)
             value = f.values<DeviceHalf>()[static_cast<size_t>(at)];
           else if (at >= 0)
-            value = to_half(
-                static_cast<float>(static_cast<double>(fixed.at(at, o, k % w.inputs())) * fixed.scale(o)));
+            value = fixed.real_at(at, o, k % w.inputs());
           const int64_t to = state.by_channel(w) ? k * w.out_channels + o
                                                  : (o / outputs * inner + k) * outputs + o % outputs;
           out[static_cast<size_t>(to)] = value;

@@ -138,7 +138,7 @@ struct VolumeConv {
             out[c] = static_cast<T>(
                 std::clamp(q, static_cast<double>(y.limits.min), static_cast<double>(y.limits.max)));
           } else {
-            out[c] = y.encode<T>(sum);
+            out[c] = y.encode_ieee<T>(sum);
           }
         }
       }

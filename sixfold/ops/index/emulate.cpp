@@ -119,10 +119,10 @@ void combine(T* y, T v, uint32_t reduction, const Codec& codec, const Codec& sou
     return;
   }
   const double a = codec.decode(*y), b = source.decode(v);
-  *y = codec.encode<T>(reduction == 1   ? a + b
-                       : reduction == 2 ? a * b
-                       : reduction == 3 ? std::max(a, b)
-                                        : std::min(a, b));
+  *y = codec.encode_ieee<T>(reduction == 1   ? a + b
+                            : reduction == 2 ? a * b
+                            : reduction == 3 ? std::max(a, b)
+                                             : std::min(a, b));
 }
 
 // The data first, then updates in their order, on one thread: later ones win.
@@ -163,7 +163,7 @@ struct Scatter {
         auto* total = reinterpret_cast<double*>(run.scratch);
         for (int64_t i = 0; i < data_count; ++i) total[i] = in.decode(x[i]);
         for_updates(run.ins[1], [&](int64_t at, int64_t i) { total[at] += updates.decode(u[i]); });
-        for (int64_t i = 0; i < data_count; ++i) y[i] = out.encode<T>(total[i]);
+        for (int64_t i = 0; i < data_count; ++i) y[i] = out.encode_ieee<T>(total[i]);
         return;
       }
       for (int64_t i = 0; i < data_count; ++i) combine(y + i, x[i], 0, out, in);

@@ -22,6 +22,7 @@ struct FloatMatrices {
   bool half = false;
   const float* weights = nullptr;  // packed: [matrix][inner][columns]; null: in(1)
   const float* bias = nullptr;
+  bool keeps_sums = false;  // for an op that rounds them
 
   template <typename T>
   void run_as(const Run& run) const {
@@ -49,10 +50,14 @@ struct FloatMatrices {
         for (int64_t r = 0; r < n; ++r) {
           const float* sum = sums.data() + r * s.columns;
           T* to = y + (begin + r) * s.columns;
-          if constexpr (std::is_same_v<T, float>)
-            cpu::add_to_halves(sum, bias, s.columns, to);
-          else
+          if constexpr (std::is_same_v<T, float>) {
+            if (keeps_sums)
+              for (int64_t c = 0; c < s.columns; ++c) to[c] = sum[c] + (bias ? bias[c] : 0.0f);
+            else
+              cpu::add_to_halves(sum, bias, s.columns, to);
+          } else {
             for (int64_t c = 0; c < s.columns; ++c) to[c] = to_ieee_half(sum[c] + (bias ? bias[c] : 0.0f));
+          }
         }
       });
     }
@@ -64,7 +69,7 @@ struct FloatMatrices {
 
 Result<Step> prepare_float_matrices(const OpView& op, const MatrixShape& s, Prepare& prepare) {
   const TensorDef &x = op.in(0), &w = op.in(1), &b = op.in(2);
-  FloatMatrices state{s, x.dtype == DataType::f16};
+  FloatMatrices state{.shape = s, .half = x.dtype == DataType::f16, .keeps_sums = op.out().keeps_sums};
   if (w.is_constant()) {
     const int64_t size = s.inner * s.columns;
     const FixedWeights fixed(w, s.inner);
@@ -79,8 +84,7 @@ Result<Step> prepare_float_matrices(const OpView& op, const MatrixShape& s, Prep
         else if (w.dtype == DataType::f16)
           out[at] = w.values<DeviceHalf>()[static_cast<size_t>(from)];
         else
-          out[at] = to_half(
-              static_cast<float>(static_cast<double>(fixed.at(from, column, k)) * fixed.scale(column)));
+          out[at] = fixed.real_at(from, column, k);
       }
     };
     SF_ASSIGN(state.weights, prepare.pack_values<float>(static_cast<size_t>(w.count()), fill));

@@ -47,6 +47,20 @@ struct Pooling {
     return requantize(static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX)), c, 0, out);
   }
 
+  // Of floats. Overlapping windows of 3 by 3 or 5 by 5 are filters of halves. The vector unit, whose ties go
+  // away from zero, has those of 2 by 2, even or thin ones of stride 1, and those over all of the input.
+  float mean_of_floats(float sum, int64_t count) const {
+    const cpu::QuantWindow& w = window;
+    const bool dense = w.stride_y == 1 && w.stride_x == 1;
+    if (w.height == w.width && (w.height == 3 || w.height == 5) && w.stride_y <= 2 && w.stride_x <= 2 &&
+        count == w.taps() && w.out_height * w.out_width > 1)
+      return to_ieee_half(sum * to_ieee_half(1.0f / static_cast<float>(count)));
+    const float mean = sum / static_cast<float>(count);
+    const bool vector = (w.height == 2 && w.width == 2) || w.out_height * w.out_width == 1 ||
+                        (dense && (w.taps() % 2 == 0 || w.height == 1 || w.width == 1));
+    return vector ? to_half(mean) : to_ieee_half(mean);
+  }
+
   template <typename T>
   void pixel(const T* x, int64_t row, T* y) const {
     const cpu::QuantWindow& w = window;
@@ -85,11 +99,8 @@ struct Pooling {
             to = static_cast<T>(mean_of(sums[c] - zero_in * inside, count));
           }
         } else {
-          float value =
-              mean ? sums[c] / static_cast<float>(count_padding ? w.taps() : std::max<int64_t>(1, inside))
-                   : static_cast<float>(most[c]);
-          if constexpr (std::is_same_v<T, float>) value = to_half(value);
-          to = T(value);
+          to = T(mean ? mean_of_floats(sums[c], count_padding ? w.taps() : std::max<int64_t>(1, inside))
+                      : static_cast<float>(most[c]));
         }
       }
     }
@@ -223,7 +234,7 @@ Result<Step> prepare_pool(const OpView& op, Prepare& prepare) {
   const bool dense = w.stride_y == 1 && w.stride_x == 1 && w.taps() > 4 && w.out_height * w.out_width > 1;
   if (p.mean && qnn::size_of(x.dtype) == 1 && !padded && dense) p.rounding = cpu::Rounding::matrix8;
   const auto work = static_cast<uint64_t>(w.rows() * w.in_channels) * static_cast<uint64_t>(w.taps());
-  if (p.mean && qnn::is_fixed(x.dtype) && !padded && is_halved(w)) {
+  if (p.mean && !padded && is_halved(w)) {
     Staged staged = halves_of(p, qnn::size_of(x.dtype));
     prepare.need_scratch(2 * staged.half);
     return prepare.step(std::move(staged), work);

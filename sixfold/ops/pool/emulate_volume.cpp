@@ -41,7 +41,7 @@ struct VolumePool {
                 largest = std::max(largest, v);
               }
           const double steps = (average ? sum / count : largest) * x.scale;
-          run.out<T>()[o * channels + c] = y.encode<T>(steps);
+          run.out<T>()[o * channels + c] = y.encode_ieee<T>(steps);
         }
       }
     });

@@ -21,6 +21,7 @@ struct Reduce {
   double ratio;  // steps of the output for a step of the sum
   // The zero points' part is scaled on its own and cut to whole steps, of numbers without a sign.
   bool cuts_zero = false;
+  bool ieee = false;  // floats are the matrix unit's
 
   // Of n numbers. Saturated later: what a product with the ratio cannot hold is far outside.
   int64_t scaled(int64_t sum, int64_t n) const {
@@ -87,7 +88,7 @@ struct Reduce {
                                 acc += v;
                             }
                             if (kind == Kind::mean) acc /= static_cast<double>(offsets.size());
-                            run.out<T>()[o] = y.encode<T>(acc);
+                            run.out<T>()[o] = ieee ? y.encode_ieee<T>(acc) : y.encode<T>(acc);
                           }
                         });
   }
@@ -237,6 +238,8 @@ Result<Step> prepare_reduce(const OpView& op, Prepare& prepare) {
   step.offsets = offsets_along(x, gone);
   step.ratio = step.x.scale / step.y.scale;
   if (step.kind == Kind::mean) step.ratio /= static_cast<double>(step.offsets.size());
+  // Sums of floats along few channels are the matrix unit's.
+  step.ieee = step.kind == Kind::sum && step.inner == 1 && step.offsets.size() <= 4;
   const bool sums = step.kind == Kind::sum || step.kind == Kind::mean;
   step.cuts_zero = sums && qnn::size_of(x.dtype) == 1 && step.ratio >= 0.5 && x.rank() > 0 &&
                    !has_way_of_its_own(op, gone);
