@@ -11,6 +11,7 @@
 #include "sixfold/quantize/interchange.h"
 #include "sixfold/quantize/plan.h"
 #include "sixfold/quantize/ranks.h"
+#include "sixfold/quantize/search.h"
 #include "sixfold/quantize/simulate.h"
 #include "sixfold/quantize/widen.h"
 #include "tools/accuracy.h"
@@ -141,78 +142,112 @@ Status write_simulated(const Graph& graph, const Samples& samples, const std::st
   return {};
 }
 
-enum Wide { none, some, all };
+constexpr double kMostTime = 1.25;  // that 16 bits around a model's ends may take, predicted, of that with 8
+
+// Whether these nodes in 16 bits make the model at most so much slower.
+bool are_cheap(const Graph& graph, const Scheme& scheme, const std::set<uint32_t>& wide) {
+  Scheme wider = scheme;
+  wider.activation_bits = 16;
+  double before = 0, after = 0;
+  for (const NodeId id : graph.order()) {
+    before += predicted_micros(graph, graph.node(id), scheme);
+    after += predicted_micros(graph, graph.node(id), wide.contains(id.index) ? wider : scheme);
+  }
+  return after <= kMostTime * before;
+}
+
+// A graph quantized in several ways; remembers which nodes are wide and what was converted.
+class Attempts {
+ public:
+  Attempts(const Graph& graph, QuantizeOptions options, Device& device, double& seconds)
+      : graph_(graph), options_(std::move(options)), device_(device), seconds_(seconds) {
+    halves_ = options_.scheme.activation_bits == 16;  // are the next
+  }
+  bool halves() const { return halves_; }
+  const std::set<uint32_t>& wide(Wide which) { return wide_[which]; }
+  const std::vector<std::string>& converts(const RangeChoice& ranges, Wide which) {
+    return reports_[{ranges, which}].converts;
+  }
+
+  Result<Graph> make(const Observations& seen, const RangeChoice& ranges, Wide which = Wide::none) {
+    const Stopwatch time(seconds_);
+    QuantizeOptions options = options_;
+    options.ranges = ranges;
+    if (halves_)
+      for (const uint32_t i : wide_[which]) options.in_float[i] = "16 bits tell too little of its values";
+    else
+      options.wide = wide_[which];
+    SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options));
+    Graph quantized = graph_;
+    SF_ASSIGN((reports_[{ranges, which}]), quantize(quantized, plan, seen));
+    return quantized;
+  }
+
+  Result<std::optional<Graph>> widen(const Observations& seen, const RangeChoice& ranges, Wide which) {
+    if (looked_.insert(which).second) {
+      SF_ASSIGN(wide_[which], find(seen, which));
+    }
+    if (wide_[which].empty()) return std::optional<Graph>();
+    SF_ASSIGN(Graph made, make(seen, ranges, which));
+    return std::optional<Graph>(std::move(made));
+  }
+
+ private:
+  Result<std::set<uint32_t>> find(const Observations& seen, Wide which) const {
+    std::set<uint32_t> out;
+    if (which == Wide::some) {
+      SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options_));
+      out = find_wide_nodes(graph_, plan, seen, options_.scheme.activation_bits);
+    }
+    if (which == Wide::first || which == Wide::ends) out = find_first_nodes(graph_);
+    if (which == Wide::last || which == Wide::ends) out.merge(find_last_nodes(graph_));
+    if (which == Wide::all)
+      for (const NodeId id : graph_.order()) out.insert(id.index);
+    if (halves_) {
+      std::erase_if(out, [&](uint32_t i) {
+        const Node& node = graph_.node({i});
+        return !fits_halves(graph_, node, seen) || options_.in_float.contains(i) ||
+               !ask(graph_, node, device_).ok();
+      });
+      return out;
+    }
+    SF_TRY(keep_taken(graph_, options_, out, device_));
+    const bool by_place = which == Wide::first || which == Wide::last || which == Wide::ends;
+    if (by_place && !are_cheap(graph_, options_.scheme, out)) out.clear();
+    return out;
+  }
+
+  const Graph& graph_;
+  const QuantizeOptions options_;
+  Device& device_;
+  double& seconds_;
+  bool halves_ = false;
+  std::set<Wide> looked_;
+  std::map<Wide, std::set<uint32_t>> wide_;  // NodeId::index
+  std::map<std::pair<RangeChoice, Wide>, QuantizeReport> reports_;
+};
 
 struct Quantized {
   Improved improved;
-  std::set<uint32_t> wide;  // nodes that compute with 16 bits
+  std::set<uint32_t> wide;  // nodes that compute with 16 bits, or halves
   std::vector<std::string> converts;
 };
 
-Result<Quantized> quantize_graph(const Graph& graph, QuantizeOptions options, const Samples& samples,
+Result<Quantized> quantize_graph(const Graph& graph, const QuantizeOptions& options, const Samples& samples,
                                  ImproveOptions improving, bool widens, Device& asked, double& seconds) {
-  Quantized out;
-  std::map<std::pair<RangeChoice, Wide>, QuantizeReport> reports;  // by ranges and which nodes are wide
-  Wide which = none;
-  const std::map<uint32_t, std::string> in_float = options.in_float;  // whatever is wide
-  const auto make_with = [&](const Observations& seen, const RangeChoice& ranges) -> Result<Graph> {
-    const Stopwatch time(seconds);
-    options.ranges = ranges;
-    SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
-    Graph quantized = graph;
-    SF_ASSIGN((reports[{ranges, which}]), quantize(quantized, plan, seen));
-    return quantized;
+  Attempts attempts(graph, options, asked, seconds);
+  const auto make = [&](const Observations& seen, const RangeChoice& ranges) {
+    return attempts.make(seen, ranges);
   };
-  bool looked = false;
-  const auto make = [&](const Observations& seen, const RangeChoice& ranges) -> Result<Graph> {
-    options.wide.clear();
-    options.in_float = in_float;
-    which = none;
-    return make_with(seen, ranges);
-  };
-  if (widens) {
-    const bool halves = options.scheme.activation_bits == 16;  // are the next
-    improving.halves = halves;
-    improving.widen = [&, halves](const Observations& seen,
-                                  const RangeChoice& ranges) -> Result<std::optional<Graph>> {
-      options.wide.clear();
-      options.in_float = in_float;
-      if (!std::exchange(looked, true)) {
-        SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
-        out.wide = find_wide_nodes(graph, plan, seen, options.scheme.activation_bits);
-        if (halves)
-          std::erase_if(out.wide, [&](uint32_t i) {
-            const Node& node = graph.node({i});
-            return !fits_halves(graph, node, seen) || in_float.contains(i) || !ask(graph, node, asked).ok();
-          });
-        else
-          SF_TRY(keep_taken(graph, options, out.wide, asked));
-      }
-      if (out.wide.empty()) return std::optional<Graph>();
-      if (halves)
-        for (const uint32_t i : out.wide) options.in_float[i] = "16 bits tell too little of its values";
-      else
-        options.wide = out.wide;
-      which = some;
-      SF_ASSIGN(Graph made, make_with(seen, ranges));
-      return std::optional<Graph>(std::move(made));
+  improving.halves = attempts.halves();
+  if (widens)
+    improving.widen = [&](const Observations& seen, const RangeChoice& ranges, Wide which) {
+      return attempts.widen(seen, ranges, which);
     };
-    if (!halves)
-      improving.widen_all = [&](const Observations& seen,
-                                const RangeChoice& ranges) -> Result<std::optional<Graph>> {
-        std::set<uint32_t> every;
-        for (const NodeId id : graph.order()) every.insert(id.index);
-        options.wide.clear();
-        SF_TRY(keep_taken(graph, options, every, asked));
-        options.wide = std::move(every);
-        which = all;
-        SF_ASSIGN(Graph made, make_with(seen, ranges));
-        return std::optional<Graph>(std::move(made));
-      };
-  }
+  Quantized out;
   SF_ASSIGN(out.improved, quantize_well(graph, samples, make, improving));
-  const Improved& i = out.improved;
-  out.converts = reports[{i.ranges, i.widened_all ? all : i.widened ? some : none}].converts;
+  out.wide = attempts.wide(out.improved.wide);
+  out.converts = attempts.converts(out.improved.ranges, out.improved.wide);
   return out;
 }
 
@@ -305,14 +340,14 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   method.accuracy = describe_accuracy(graph, improved);
   graph = std::move(improved.graph);
   method.conversions = std::move(best.converts);
-  if (improved.widened_all)
+  const bool halves = options.scheme.activation_bits == 16;
+  if (improved.wide == Wide::all)
     method.notes.push_back(
         "with 8 bits the outputs are mostly noise, so all that the device takes so computes with 16 "
         "(--no-widen: with 8)");
-  else if (improved.widened && options.scheme.activation_bits == 16)
-    method.computes_in_float = true;
-  if (improved.widened && !improved.widened_all)
+  else if (improved.wide != Wide::none)
     method.notes.push_back(told_wide(graph, best.wide, options.scheme.activation_bits));
+  if (improved.wide != Wide::none && halves) method.computes_in_float = true;
   SF_ASSIGN(const Ranks ranks, Ranks::get());
   if (!choice.export_encodings.empty() && ranks.writes())
     SF_TRY(export_encodings(graph, choice.export_encodings));

@@ -24,6 +24,8 @@ constexpr double kLeastGainOfHalves = 3.0;  // they cost more than 16 bits
 constexpr double kWellTold = 50.0;          // decibels from which they are not worth it
 constexpr double kMostlyNoise = 8.0,
                  kRescued = 6.0;        // decibels, and those that 16 bits everywhere must bring
+constexpr double kEnough = 25.0;        // decibels, from which no layer's place alone gives it 16 bits
+constexpr double kEnds = 3;             // tries
 constexpr double kWorthRounding = 0.5;  // decibels that weights as they are must bring
 constexpr double kLargeWork = 2e9;      // multiplications of a model that takes long
 constexpr double kTriedWork = 5e9, kLeastRangeGain = 0.3;  // of ranges by kind of op
@@ -109,6 +111,28 @@ Status choose_ranges_by_op(const Graph& graph, std::span<const Observer> observe
 size_t samples_for(double budget, double work, size_t least, size_t most) {
   return static_cast<size_t>(
       std::clamp(budget / work, static_cast<double>(least), static_cast<double>(most)));
+}
+
+// 16 bits in the first layers, in the last or in both: what gives most, each of both half a decibel at least.
+Status widen_ends(const ImproveOptions& options, const Observations& seen, Meter& meter, double& best,
+                  Improved& out) {
+  const double before = best;
+  double least = before + kLeastGain;
+  for (const auto& [which, what] : {std::pair{Wide::last, "16 bits in the last layers"},
+                                    std::pair{Wide::first, "16 bits in the first layers"},
+                                    std::pair{Wide::ends, "16 bits in the first and last layers"}}) {
+    SF_ASSIGN(std::optional<Graph> wide, options.widen(seen, out.ranges, which));
+    if (!wide) continue;
+    SF_ASSIGN(const double decibels, meter(*wide));
+    const bool kept = decibels >= least;
+    out.steps.push_back({what, before, decibels, kept});
+    if (!kept) continue;
+    best = decibels;
+    least = best + kLeastGain / 2;
+    out.wide = which;
+    out.graph = std::move(*wide);
+  }
+  return {};
 }
 
 }  // namespace
@@ -220,40 +244,44 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
     std::vector<RangeChoice> choices{out.ranges};
     if (!options.halves) choices.emplace_back();
     for (const RangeChoice& ranges : choices) {
-      if (ranges == out.ranges && out.widened) continue;
-      SF_ASSIGN(std::optional<Graph> wide, options.widen(seen, ranges));
+      if (ranges == out.ranges && out.wide != Wide::none) continue;
+      SF_ASSIGN(std::optional<Graph> wide, options.widen(seen, ranges, Wide::some));
       if (!wide) break;
       SF_ASSIGN(const double decibels, (*meter)(*wide));
-      const bool kept = decibels >= best + (out.widened ? 0.0 : least);
+      const bool kept = decibels >= best + (out.wide == Wide::none ? least : 0.0);
       const char* what =
           options.halves ? "halves where 16 bits tell too little" : "16 bits where 8 tell too little";
       out.steps.push_back({what, best, decibels, kept});
       if (!kept) continue;
       best = decibels;
-      out.widened = true;
+      out.wide = Wide::some;
       out.ranges = ranges;
       out.graph = std::move(*wide);
     }
   }
   double worst = best;  // of several outputs one may be noise
-  if (options.widen_all && meter->outputs() > 1) {
+  const bool takes_16 = options.widen && !options.halves;
+  if (takes_16 && meter->outputs() > 1) {
     SF_TRY((*meter)(out.graph));
     worst = meter->worst();
   }
-  if (options.widen_all && worst < kMostlyNoise) {
-    SF_ASSIGN(std::optional<Graph> wide, options.widen_all(seen, {Observer::mse, {}}));
+  if (takes_16 && worst < kMostlyNoise) {
+    SF_ASSIGN(std::optional<Graph> wide, options.widen(seen, {Observer::mse, {}}, Wide::all));
     if (wide) {
       SF_ASSIGN(const double decibels, (*meter)(*wide));
-      out.widened_all = decibels >= best + kRescued;
-      out.steps.push_back({"16 bits everywhere", best, decibels, out.widened_all});
-    }
-    if (out.widened_all) {
-      best = out.steps.back().after;
-      out.widened = true;
-      out.ranges = {Observer::mse, {}};
-      out.graph = std::move(*wide);
+      const bool kept = decibels >= best + kRescued;
+      out.steps.push_back({"16 bits everywhere", best, decibels, kept});
+      if (kept) {
+        best = decibels;
+        out.wide = Wide::all;
+        out.ranges = {Observer::mse, {}};
+        out.graph = std::move(*wide);
+      }
     }
   }
+  if (takes_16 && options.automatic && !few && out.wide == Wide::none && best < kEnough &&
+      kTriedWork >= kEnds * cost_of(real, work) * static_cast<double>(meter->samples()))
+    SF_TRY(widen_ends(options, seen, *meter, best, out));
   phases.end("16 bits");
   // What is meant to better the numbers stays only where it does.
   const auto keep_if_better = [&](Graph before, const char* what, double least = 0) -> Result<bool> {

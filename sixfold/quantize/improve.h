@@ -12,6 +12,9 @@
 
 namespace sixfold {
 
+// Which nodes compute with 16 bits where 8 were asked for, or with halves where 16 were.
+enum class Wide : uint8_t { none, some, first, last, ends, all };
+
 struct ImproveOptions {
   // The one that gives most decibels is taken; one: it.
   std::vector<Observer> observers;
@@ -23,12 +26,11 @@ struct ImproveOptions {
   double most_work = 0;  // of RoundingOptions
   bool tell_accuracy = true;
   size_t threads = 0;
-  // The same as MakeQuantized with 16 bits where 8 tell too little, or with halves where 16 do; nothing if
-  // that is nowhere.
+  // The same as MakeQuantized with these nodes wide. some: where 8 bits tell too little, or with halves where
+  // 16 do; the others with 8 bits only. Nothing: there are none, or they would take long.
   bool halves = false;
-  std::function<Result<std::optional<Graph>>(const Observations& seen, const RangeChoice& ranges)> widen;
-  // The same with 16 bits everywhere: for a model that is mostly noise with 8.
-  std::function<Result<std::optional<Graph>>(const Observations& seen, const RangeChoice& ranges)> widen_all;
+  std::function<Result<std::optional<Graph>>(const Observations& seen, const RangeChoice& ranges, Wide which)>
+      widen;
   std::function<void(std::string_view what, size_t done, size_t total)> progress;
   std::function<void(const std::string& what)> doubt;  // right after calibration (doubts.h)
 };
@@ -48,7 +50,7 @@ struct Improved {
   std::vector<Step> steps;
   RoundingReport rounding;
   size_t biases = 0;
-  bool widened = false, widened_all = false;
+  Wide wide = Wide::none;
   size_t calibrated = 0, held_back = 0;  // samples; none held back: those of calibration judge
   Accuracy accuracy;
   double seconds = 0, calibrate_seconds = 0;

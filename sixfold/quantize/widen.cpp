@@ -96,6 +96,10 @@ void add_logarithms(const Graph& graph, const Observations& seen, std::set<uint3
   }
 }
 
+bool is_product(const Node& node) {
+  return node.op == Op::convolution || node.op == Op::linear || node.op == Op::matmul;
+}
+
 }  // namespace
 
 std::set<uint32_t> find_wide_nodes(const Graph& graph, const QuantizePlan& plan, const Observations& seen,
@@ -121,6 +125,43 @@ std::set<uint32_t> find_wide_nodes(const Graph& graph, const QuantizePlan& plan,
       if (const Node* p = graph.producer(v)) out.insert(p->id.index);
       for (const NodeId u : graph.value(v).users) out.insert(u.index);
     }
+  }
+  return out;
+}
+
+std::set<uint32_t> find_first_nodes(const Graph& graph) {
+  constexpr size_t kFirst = 3;
+  std::set<uint32_t> out;
+  std::vector<size_t> products(graph.value_count(), 0);  // by value: on the longest way from an input
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    size_t most = 0;
+    for (const ValueId v : node.inputs)
+      if (v.valid()) most = std::max(most, products[v.index]);
+    most += is_product(node);
+    for (const ValueId v : node.outputs) products[v.index] = most;
+    if (most > 0 && most <= kFirst) out.insert(id.index);
+  }
+  return out;
+}
+
+std::set<uint32_t> find_last_nodes(const Graph& graph) {
+  std::set<uint32_t> out;
+  std::vector<bool> after(graph.value_count(), false), before(graph.value_count(), false);
+  for (const Leaf& leaf : graph.outputs)
+    if (leaf.value.valid()) after[leaf.value.index] = true;
+  const std::vector<NodeId> order = graph.order();
+  for (size_t i = order.size(); i-- > 0;) {
+    const Node& node = graph.node(order[i]);
+    const auto any = [&](const std::vector<bool>& which) {
+      return std::any_of(node.outputs.begin(), node.outputs.end(),
+                         [&](ValueId v) { return static_cast<bool>(which[v.index]); });
+    };
+    const bool product = is_product(node), last = any(after), reads = any(before) && !product;
+    if (!last && !reads) continue;
+    out.insert(node.id.index);
+    for (const ValueId v : node.inputs)
+      if (v.valid()) (last && !product ? after : before)[v.index] = true;
   }
   return out;
 }

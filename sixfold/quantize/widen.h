@@ -13,6 +13,12 @@ namespace sixfold {
 std::set<uint32_t> find_wide_nodes(const Graph& graph, const QuantizePlan& plan, const Observations& seen,
                                    int bits);
 
+// What lies around a model's ends, of NodeId::index: a first layer sees edges and corners that few elements
+// are, and what a last layer reads nothing after it evens out.
+std::set<uint32_t> find_first_nodes(
+    const Graph& graph);                                 // the first three products on every way, and between
+std::set<uint32_t> find_last_nodes(const Graph& graph);  // the last one, what it reads and what follows
+
 // Whether halves hold all that the node reads and gives.
 bool fits_halves(const Graph& graph, const Node& node, const Observations& seen);
 

@@ -51,5 +51,26 @@ TEST(Widen, sixteen_bits_do_not_tell_numbers_beside_one_of_ten_thousands) {
   EXPECT_EQ(wide_nodes(24000, 16), 2u);
 }
 
+// Five linear layers with a relu after each, and a sum around the last.
+TEST(Widen, ends_are_three_first_products_and_what_the_last_one_reads) {
+  std::string text = "input %x: f32[1, 2]\nconstant %w: f32[2, 2] = [1, 2, 3, 4]\n";
+  std::string before = "x";
+  for (const char* k : {"1", "2", "3", "4"}) {
+    text += cat("%l", k, " = linear(%", before, ", %w, activation=\"none\") : f32[1, 2]\n");
+    text += cat("%r", k, " = relu(%l", k, ") : f32[1, 2]\n");
+    before = cat("r", k);
+  }
+  text += "%s = add(%r4, %r3) : f32[1, 2]\n%o = linear(%s, %w, activation=\"none\") : f32[1, 2]\n";
+  text += "%z = sigmoid(%o) : f32[1, 2]\noutput %z\n";
+  const Graph graph = graph_of(text);
+  const auto names = [&](const std::set<uint32_t>& nodes) {
+    std::set<std::string> out;
+    for (const uint32_t i : nodes) out.insert(graph.value(graph.node({i}).output()).name);
+    return out;
+  };
+  EXPECT_EQ(names(find_first_nodes(graph)), (std::set<std::string>{"l1", "r1", "l2", "r2", "l3", "r3"}));
+  EXPECT_EQ(names(find_last_nodes(graph)), (std::set<std::string>{"r3", "r4", "s", "o", "z"}));
+}
+
 }  // namespace
 }  // namespace sixfold
