@@ -85,8 +85,12 @@ nlohmann::ordered_json describe_accuracy(const Graph& graph, const Improved& imp
   Json of_ops = Json::object();
   for (const auto& [op, observer] : improved.ranges.of_ops)
     of_ops[std::string(to_text(op))] = to_text(observer);
+  Json cut = Json::object();
+  for (const auto& [value, part] : improved.ranges.cut)
+    cut[graph.value({value}).name] = std::round(static_cast<double>(part) * 1000) / 1000;
   Json out = {{"observer", to_text(improved.ranges.observer)},
               {"observers_of_ops", of_ops},
+              {"ranges_cut", cut},
               {"tried", tried},
               {"steps", steps},
               {"calibrated", improved.calibrated},

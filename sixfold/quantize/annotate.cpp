@@ -276,6 +276,8 @@ class Annotator {
                                 .fixed = info_[r].fixed});
       GridGroup& g = plan_.groups[it->second];
       g.members.push_back(v.id);
+      if (const auto cut = options_.ranges.cut.find(v.id.index); cut != options_.ranges.cut.end())
+        g.part = std::min(g.part, cut->second);
       const auto is = [&](Op op, const Node* n) { return n && n->op == op && is_quantized(n->id); };
       g.softmax_result = g.softmax_result || is(Op::softmax, graph_.producer(v.id));
       g.log_result = g.log_result || is(Op::log, graph_.producer(v.id));

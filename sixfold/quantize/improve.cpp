@@ -7,6 +7,7 @@
 
 #include "sixfold/engine/session.h"
 #include "sixfold/quantize/doubts.h"
+#include "sixfold/quantize/last_ranges.h"
 #include "sixfold/quantize/recycled.h"
 
 namespace sixfold {
@@ -29,6 +30,7 @@ constexpr double kEnds = 3;             // tries
 constexpr double kWorthRounding = 0.5;  // decibels that weights as they are must bring
 constexpr double kLargeWork = 2e9;      // multiplications of a model that takes long
 constexpr double kTriedWork = 5e9, kLeastRangeGain = 0.3;  // of ranges by kind of op
+constexpr double kCutWork = 12e9;                          // of ranges before a last sigmoid
 constexpr size_t kFittedSamples = 16, kFittedRows = 512;   // that weights are rounded by
 
 double now_s() {
@@ -282,6 +284,25 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   if (takes_16 && options.automatic && !few && out.wide == Wide::none && best < kEnough &&
       kTriedWork >= kEnds * cost_of(real, work) * static_cast<double>(meter->samples()))
     SF_TRY(widen_ends(options, seen, *meter, best, out));
+  if (const std::vector<ValueId> last = read_before_last_sigmoids(real);
+      !last.empty() && observers.size() > 1 && options.automatic && out.wide != Wide::all) {
+    const auto again = [&](const RangeChoice& ranges) -> Result<Graph> {
+      if (out.wide == Wide::none) return make(seen, ranges);
+      SF_ASSIGN(std::optional<Graph> wide, options.widen(seen, ranges, out.wide));
+      return std::move(*wide);
+    };
+    const double tries = kCutWork / (cost_of(real, work) * static_cast<double>(meter->samples()));
+    SF_ASSIGN(CutRanges cut, cut_last_ranges(out.graph, last, out.ranges, again, *meter, tries));
+    if (!cut.ranges.cut.empty()) {
+      const bool kept = cut.now_db >= cut.least_db + kLeastGain;
+      out.steps.push_back({"smaller ranges before a last sigmoid", cut.least_db, cut.now_db, kept});
+      if (kept) {
+        out.ranges = std::move(cut.ranges);
+        SF_ASSIGN(out.graph, again(out.ranges));
+        SF_ASSIGN(best, (*meter)(out.graph));
+      }
+    }
+  }
   phases.end("16 bits");
   // What is meant to better the numbers stays only where it does.
   const auto keep_if_better = [&](Graph before, const char* what, double least = 0) -> Result<bool> {
@@ -303,16 +324,33 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
     out.steps.push_back({"weights not rounded", best, most, false});
     phases.end("what rounding costs");
   }
-  if (!weights_matter) rows.reset();  // what follows has use for the memory
+  const RoundingOptions rounding{.search_scales = options.search_scales,
+                                 .choose_rounding = options.choose_rounding,
+                                 .only_last = !weights_matter,
+                                 .shift_biases = options.correct_biases,
+                                 .most_work = options.most_work,
+                                 .threads = options.threads};
+  // Before a last sigmoid they do, whatever noise comes from before hides it: judged by themselves.
+  if (fits_weights && !weights_matter) {
+    Graph rounded = out.graph;
+    SF_ASSIGN(RoundingReport report, improve_weights(rounded, *rows, rounding));
+    rows.reset();  // what follows has use for the memory
+    if (report.layers > 0) {
+      SF_ASSIGN(const double before, (*meter)(with_only(out.graph, report.weights)));
+      SF_ASSIGN(const double after, (*meter)(with_only(rounded, report.weights)));
+      out.steps.push_back({"rounding before a last sigmoid", before, after, after > before});
+      if (after > before) {
+        out.rounding = std::move(report);
+        out.graph = std::move(rounded);
+        SF_ASSIGN(best, (*meter)(out.graph));
+      }
+    }
+    phases.end("rounding");
+  }
   if (fits_weights && weights_matter) {
     if (options.progress) options.progress("rounding weights", 0, 1);
     Graph before = out.graph;
-    SF_ASSIGN(out.rounding, improve_weights(out.graph, *rows,
-                                            {.search_scales = options.search_scales,
-                                             .choose_rounding = options.choose_rounding,
-                                             .shift_biases = options.correct_biases,
-                                             .most_work = options.most_work,
-                                             .threads = options.threads}));
+    SF_ASSIGN(out.rounding, improve_weights(out.graph, *rows, rounding));
     rows.reset();
     SF_ASSIGN(const bool kept, keep_if_better(std::move(before), "rounding"));
     if (!kept) out.rounding = {};

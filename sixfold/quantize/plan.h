@@ -39,6 +39,7 @@ struct NodeChoice {
 struct RangeChoice {
   Observer observer = Observer::min_max;
   std::map<Op, Observer> of_ops;  // where what an op gives has another one
+  std::map<uint32_t, float> cut;  // ValueId::index: of its range only this part, from zero
   auto operator<=>(const RangeChoice&) const = default;
 };
 
@@ -63,6 +64,7 @@ struct GridGroup {
   int bits = 0;
   bool symmetric = false;
   Observer observer = Observer::min_max;
+  float part = 1;                                        // of the range that was chosen
   std::optional<Encoding> fixed;                         // by the op or by the model
   bool softmax_result = false, softmax_operand = false;  // with 8 bits the device asks for certain scales
   bool log_result = false;                               // with 16 bits it does

@@ -91,6 +91,7 @@ class Quantizer {
     const GridGroup& g = plan_.groups[i];
     Range range{};
     for (const ValueId v : g.ranged) range = united(range, range_of_value(v, g));
+    range = {range.min * g.part, range.max * g.part};
     grids_[i] = g.fixed ? *g.fixed : encoding_for(range, g.bits, g.symmetric);
     if (g.fixed) return;
     if (g.bits == 16 && g.log_result) grids_[i] = fit_log_result(grids_[i]);

@@ -63,6 +63,9 @@ class Improver {
       if (sharing.size() > 1) one = &together.emplace_back(merged(sharing));
       if (fits(*one)) layers.push_back(one);
     }
+    if (options_.only_last)
+      std::erase_if(layers,
+                    [&](const LayerInputs* l) { return !gives_answer(*l, quantized_.node(l->node)); });
     if (options_.most_work > 0) leave_out_dearest(layers);
     RoundingReport report;
     for (const LayerInputs* l : layers) improve(*l, report);
@@ -148,12 +151,11 @@ class Improver {
       correct_biases(quantized_, {&correction, 1});
     }
     ++report.layers;
+    report.weights.push_back(node.input(1));
   }
 
-  // Where a sigmoid makes the model's answer of a layer's result: rows count by how much the answer follows
-  // them, since those far from any decision have most of the power.
-  std::vector<float> importance_of(const LayerInputs& l, const Node& node,
-                                   const std::vector<float>& w) const {
+  // Whether a sigmoid makes the model's answer of the layer's result.
+  bool gives_answer(const LayerInputs& l, const Node& node) const {
     ValueId v = node.output();
     const Node* next = nullptr;
     while (quantized_.value(v).users.size() == 1) {
@@ -161,7 +163,14 @@ class Improver {
       if (quantize_rule(next->op) != QuantizeRule::move && next->op != Op::convert) break;
       v = next->output();
     }
-    if (!next || next->op != Op::sigmoid || !last_[node.output().index] || l.groups != 1) return {};
+    return next && next->op == Op::sigmoid && last_[node.output().index] && l.groups == 1;
+  }
+
+  // Of rows before such a sigmoid: how much the answer follows them, since those far from any decision have
+  // most of the power.
+  std::vector<float> importance_of(const LayerInputs& l, const Node& node,
+                                   const std::vector<float>& w) const {
+    if (!gives_answer(l, node)) return {};
     const Tensor* b = node.input(2).valid() ? quantized_.constant(node.input(2)) : nullptr;
     const size_t n = size(l.inputs), channels = size(l.channels), taps = size(l.taps);
     std::vector<double> bias(channels, 0.0);

@@ -15,6 +15,7 @@ namespace sixfold {
 struct RoundingOptions {
   bool search_scales = false;
   bool choose_rounding = false;
+  bool only_last = false;  // only layers of whose result a sigmoid makes the answer
   bool shift_biases =
       false;             // biases take back what errors make of the inputs' mean, so that it may be large
   int passes = 2;        // over a layer's weights, at most
@@ -23,7 +24,8 @@ struct RoundingOptions {
 };
 
 struct RoundingReport {
-  size_t layers = 0;  // that were improved
+  size_t layers = 0;             // that were improved
+  std::vector<ValueId> weights;  // theirs
   double before = 0,
          after = 0;  // sums of (q - w)' H (q - w) over the layers, each relative to the sum of w w diag(H)
 };

@@ -166,6 +166,10 @@ TEST(Rounding, lowers_what_a_layer_errs_and_stays_on_the_grid) {
     for (int64_t i = 0; i < again.count(); ++i)
       EXPECT_NEAR(element_real(again, i), element_real(q.value(w).constant, i), 1e-6);
   }
+  Graph q = nearest;  // no sigmoid makes the answer
+  auto none = improve_weights(q, read, {.choose_rounding = true, .only_last = true, .threads = 1});
+  ASSERT_TRUE(none.ok());
+  EXPECT_EQ(none->layers, 0u);
 }
 
 // As the steps of a recurrent layer do: each of them alone has fewer rows than tell anything.
