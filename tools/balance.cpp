@@ -10,7 +10,6 @@
 namespace sixfold::tools {
 namespace {
 
-constexpr size_t kSamples = 1;         // that tell whether it is worth trying
 constexpr double kWorthTrying = 0.75;  // bits that a mean channel leaves unused
 constexpr double kLeastGain = 0.5;     // dB
 constexpr float kAlpha = 0.5f;
@@ -42,11 +41,10 @@ bool balances_by_itself(const HtpChoice& choice, const QuantizeOptions& options)
          options.scheme.activation_bits == 8;
 }
 
-Result<std::optional<Graph>> balanced_copy(const Graph& graph, const Samples& samples) {
-  const auto few = some_samples(samples, 0, std::min(samples.count(), kSamples));
-  SF_ASSIGN(Observations seen, look(graph, *few));
-  if (imbalance_of(graph, seen) < kWorthTrying) return std::optional<Graph>();
-  SF_ASSIGN(seen, look(graph, samples));
+Result<std::optional<Graph>> balanced_copy(const Graph& graph, const Observations& first,
+                                           const Samples& samples) {
+  if (imbalance_of(graph, first) < kWorthTrying) return std::optional<Graph>();
+  SF_ASSIGN(const Observations seen, look(graph, samples));
   Graph out = graph;
   balance_channels(out, seen, kAlpha);
   return std::optional<Graph>(std::move(out));

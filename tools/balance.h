@@ -12,8 +12,9 @@ Status balance_as_told(Graph& graph, const Samples& samples, const HtpChoice& ch
 // By itself: the model is quantized with it and without, and what gives most decibels stays. Not for
 // encodings from or for elsewhere, which are of the model as it is.
 bool balances_by_itself(const HtpChoice& choice, const QuantizeOptions& options);
-// Nothing where channels are alike.
-Result<std::optional<Graph>> balanced_copy(const Graph& graph, const Samples& samples);
+// Nothing where channels are alike, by the first sample that quantizing it saw.
+Result<std::optional<Graph>> balanced_copy(const Graph& graph, const Observations& first,
+                                           const Samples& samples);
 bool is_gain(const Improved& plain, const Improved& balanced);
 std::string told_balance(const Improved& plain, const Improved& balanced);
 

@@ -323,10 +323,12 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   const auto quantized = [&](const Graph& real) {
     return quantize_graph(real, options, *samples, improving, widens, asked, method.quantize_s);
   };
+  improving.look_at_channels = !searches && balances_by_itself(choice, options);
   SF_ASSIGN(Quantized best, quantized(graph));
-  if (!searches && balances_by_itself(choice, options)) {
-    SF_ASSIGN(std::optional<Graph> balanced, balanced_copy(graph, *samples));
+  if (improving.look_at_channels) {
+    SF_ASSIGN(std::optional<Graph> balanced, balanced_copy(graph, best.improved.seen, *samples));
     improving.doubt = nullptr;  // the same samples
+    improving.look_at_channels = false;
     if (balanced) {
       SF_ASSIGN(Quantized other, quantized(*balanced));
       if (is_gain(best.improved, other.improved)) {

@@ -174,7 +174,8 @@ class Calibrator {
     }
     if (rows_[v.index]) look_at_rows(seen, desc, x);
     if (options_.histograms) count(w, v, seen, masked, x, n);
-    if (options_.channels && desc.rank() >= 2) look_at_channels(w, v, desc, x);
+    if (options_.channels && w.now < options_.channel_samples && desc.rank() >= 2)
+      look_at_channels(w, v, desc, x);
     return {};
   }
 

@@ -13,9 +13,10 @@ namespace sixfold {
 class Watched;
 
 struct CalibrateOptions {
-  size_t threads = 0;      // 0: one per core
-  bool histograms = true;  // for every observer but min-max and moving average
-  bool channels = false;   // ranges by channel
+  size_t threads = 0;                 // 0: one per core
+  bool histograms = true;             // for every observer but min-max and moving average
+  bool channels = false;              // ranges by channel
+  size_t channel_samples = SIZE_MAX;  // in so many of the first samples
   std::function<void(size_t done, size_t total)> progress;
   // Sees every value of every sample too, several samples at once.
   std::function<void(size_t sample, ValueId value, const cpu::TensorDesc& desc, const void* data)> look;

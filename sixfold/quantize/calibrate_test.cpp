@@ -170,6 +170,19 @@ TEST(Calibrate, sees_every_value_the_same_for_any_number_of_threads) {
   EXPECT_EQ(one->values[s.index].channels.size(), 3u);
 }
 
+TEST(Calibrate, looks_at_channels_of_the_first_samples_alone_when_told) {
+  const Graph graph = graph_of(kMlp);
+  std::vector<std::vector<Tensor>> rows;
+  for (int i = 0; i < 5; ++i) rows.push_back({floats({2, 4}, wave(8, static_cast<float>(i)))});
+  auto few = calibrate(graph, *samples_of(rows), {.threads = 2, .channels = true, .channel_samples = 1});
+  rows.resize(1);
+  auto first = calibrate(graph, *samples_of(rows), {.threads = 1, .channels = true});
+  ASSERT_TRUE(few.ok() && first.ok());
+  for (size_t i = 0; i < few->values.size(); ++i)
+    EXPECT_EQ(few->values[i].channels, first->values[i].channels);
+  EXPECT_NE(few->values[graph.inputs[0].value.index].min, first->values[graph.inputs[0].value.index].min);
+}
+
 TEST(Calibrate, names_the_layer_that_is_not_finite) {
   const Graph graph = graph_of(kMlp);
   auto bad = calibrate(graph, *samples_of({{floats({2, 4}, {3e38f, 3e38f, 3e38f, 3e38f, 0, 0, 0, 0})}}));

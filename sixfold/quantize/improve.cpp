@@ -151,7 +151,8 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   out.held_back = held;
   out.calibrated = count - held;
   const auto calibration = some_samples(samples, 0, count - held);
-  CalibrateOptions calibrating{.threads = options.threads};
+  CalibrateOptions calibrating{
+      .threads = options.threads, .channels = options.look_at_channels, .channel_samples = 1};
   calibrating.histograms = std::any_of(options.observers.begin(), options.observers.end(), [](Observer o) {
     return o != Observer::min_max && o != Observer::moving_average;
   });
@@ -180,7 +181,8 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
                                                                               const Watched& model) {
       if (sample % step == 0 && sample / step < outputs.size()) outputs[sample / step] = model.copy_outputs();
     };
-  SF_ASSIGN(const Observations seen, calibrate(real, *calibration, calibrating));
+  SF_ASSIGN(out.seen, calibrate(real, *calibration, calibrating));
+  const Observations& seen = out.seen;
   if (options.doubt)
     for (const std::string& what : doubts_about(real, seen)) options.doubt(what);
   out.calibrate_seconds = now_s() - begin;

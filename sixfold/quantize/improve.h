@@ -25,6 +25,7 @@ struct ImproveOptions {
   bool choose_rounding = false;
   double most_work = 0;  // of RoundingOptions
   bool tell_accuracy = true;
+  bool look_at_channels = false;  // of the first sample: Improved::seen has their ranges
   size_t threads = 0;
   // The same as MakeQuantized with these nodes wide. some: where 8 bits tell too little, or with halves where
   // 16 do; the others with 8 bits only. Nothing: there are none, or they would take long.
@@ -40,6 +41,7 @@ size_t held_back(size_t samples);
 
 struct Improved {
   Graph graph;  // quantized
+  Observations seen;
   RangeChoice ranges;
   std::vector<std::pair<Observer, double>> tried;  // decibels
   struct Step {  // an improvement: decibels without it and with it; kept where it gains
