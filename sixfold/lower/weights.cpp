@@ -60,6 +60,25 @@ TensorRef Lowering::weight(size_t i, const Shape& order, const Shape& reshaped, 
   return island_.spec().add(std::move(t));
 }
 
+void Lowering::keep_from_powers_of_two(TensorRef weight, double by) {
+  if (!status().ok()) return;
+  const auto keep = [&](float& scale) {
+    int exponent = 0;
+    const double mantissa = std::frexp(static_cast<double>(scale) * by, &exponent);  // [0.5, 1)
+    if (mantissa < 0.5 + 0x1p-21 || mantissa > 1 - 0x1p-21) scale *= 1 + 0x1p-18f;
+  };
+  std::visit(
+      [&](auto& q) {
+        if constexpr (requires { q.channels; })
+          for (qnn::ScaleOffset& channel : q.channels) keep(channel.scale);
+        else if constexpr (requires { q.all; })
+          keep(q.all.scale);
+        else if constexpr (requires { q.scale; })
+          keep(q.scale);
+      },
+      island_.spec().tensors[weight.index].quantization);
+}
+
 bool Lowering::cuts_sums(size_t i, size_t x, size_t w) const {
   const ValueId v = node_.input(i);
   const auto is_real = [&](size_t k) { return constant(k) && is_float(constant(k)->dtype); };

@@ -27,6 +27,37 @@ TEST(LowerConvolution, eight_bits_have_the_scales_of_the_filter_on_its_last_axis
                   "UFIXED_POINT_8[1, 3, 3, 3] scale 2 offset -9 = Conv2d("});
 }
 
+// Of the factors 0.125, 0.0625 and 0.3 to the grid of the hardswish the first two are powers of two.
+TEST(LowerConvolution, htp_hardswish_1_factors_are_no_powers_of_two) {
+  const std::string model =
+      cat("input %x: f32[1, 2, 3, 3] encoding(u16, 0, 65535, -1, [0.5], [3])\n"
+          "constant %w: f32[3, 2, 1, 1] encoding(i8, -127, 127, 0, [0.5, 0.25, 1.2], [0, 0, 0]) = [1.0, 2.0, "
+          "3.0, "
+          "4.0, 5.0, 6.0]\n%y = convolution(%x, %w, none, ",
+          kPlain, ", activation=\"none\") : f32[1, 3, 3, 3] encoding(u16, 0, 65535, -1, [3.0], [9])\n%z = ");
+  const char* type = " : f32[1, 3, 3, 3] encoding(u16, 0, 65535, -1, [2.0], [9])\noutput %z";
+  expect_lowered(cat(model, "hardswish(%y)", type), {"axis 3 3 scales from 0.5000019 "});
+  expect_lowered(cat(model, "sigmoid(%y)", type), {"axis 3 3 scales from 0.5 "});
+}
+
+TEST(LowerConvolution, htp_conv_6_a_row_and_a_column_of_zeros) {
+  const auto model = [](const char* storage, const char* most) {
+    std::string ones = "1.0";
+    for (int i = 1; i < 75; ++i) ones += ", 1.0";
+    return cat(
+        "input %x: f32[1, 3, 7, 7] encoding(", storage, ", 0, ", most,
+        ", -1, [0.5], [3])\nconstant %w: f32[3, 1, 5, 5] encoding(i8, -127, 127, 0, [0.5, 0.25, 1.2], [0, 0, "
+        "0]) = [",
+        ones,
+        "]\n%y = convolution(%x, %w, none, stride=[2, 2], padding=[2, 2], padding_end=[2, 2], dilation=[1, "
+        "1], groups=3, transposed=false, output_padding=[0, 0], activation=\"none\") : f32[1, 3, 4, 4] "
+        "encoding(",
+        storage, ", 0, ", most, ", -1, [3.0], [9])\noutput %y");
+  };
+  expect_lowered(model("u16", "65535"), {"SFIXED_POINT_8[6, 6, 1, 3]", "pad_amount=[2, 3, 2, 3]"});
+  expect_lowered(model("u8", "255"), {"SFIXED_POINT_8[5, 5, 1, 3]", "pad_amount=[2, 2, 2, 2]"});
+}
+
 TEST(LowerConvolution, four_bits_say_so) {
   expect_lowered(
       conv("f32[1, 2, 3, 3] encoding(u16, 0, 65535, -1, [0.5], [3])",
