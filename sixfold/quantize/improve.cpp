@@ -188,7 +188,8 @@ Result<Improved> quantize_well(const Graph& real, const Samples& samples, const 
   out.calibrate_seconds = now_s() - begin;
   phases.end("calibration");
   std::vector<Observer> observers = options.observers;
-  if (few && observers.size() > 1) observers = {Observer::min_max};  // with 16 bits there is room for more
+  // With 16 bits there is room for what some samples did not show. One alone is there to be tried itself.
+  if (few && (observers.size() > 1 || out.calibrated == 1)) observers = {Observer::min_max};
   if (options.automatic && !few && work > kMeterWork / kLeastMeterSamples)
     std::erase_if(observers,
                   [](Observer o) { return o == Observer::min_max || o == Observer::moving_average; });

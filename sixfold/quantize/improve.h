@@ -18,7 +18,8 @@ enum class Wide : uint8_t { none, some, first, last, ends, all };
 struct ImproveOptions {
   // The one that gives most decibels is taken; one: it.
   std::vector<Observer> observers;
-  // With less than 8 samples: min_max of several observers, and weights are rounded to the nearest.
+  // With less than 8 samples: min_max of several observers (with one sample in any case), and weights are
+  // rounded to the nearest.
   bool automatic = false;
   bool correct_biases = true;
   bool search_scales = false;

@@ -339,16 +339,16 @@ TEST(Improve, leaves_weights_alone_that_cost_nothing) {
 
 TEST(Improve, of_few_samples_cuts_nothing_off_and_leaves_the_room_that_there_is) {
   const Graph real = graph_of(kNet);
-  const auto samples = waves(4);
   const auto make = [&](const Observations&, const RangeChoice&) -> Result<Graph> { return coarse(real); };
-  const auto chosen = [&](std::vector<Observer> observers) {
-    auto got = quantize_well(real, *samples, make,
+  const auto chosen = [&](std::vector<Observer> observers, int samples = 4) {
+    auto got = quantize_well(real, *waves(samples), make,
                              {.observers = std::move(observers), .automatic = true, .threads = 1});
     EXPECT_TRUE(got.ok());
     return got->ranges.observer;
   };
   EXPECT_EQ(chosen({Observer::mse, Observer::percentile}), Observer::min_max);
   EXPECT_EQ(chosen({Observer::mse}), Observer::mse);  // as with 16 bits
+  EXPECT_EQ(chosen({Observer::mse}, 1), Observer::min_max);
 }
 
 TEST(Improve, gives_kinds_of_ops_other_ranges_where_that_gains) {
