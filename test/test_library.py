@@ -290,14 +290,63 @@ def test_a_batch_norm_of_16_bits_keeps_its_gains(shape, tmp_path):
 
 @pytest.mark.parametrize("kernel, padding", [((1, 3), (0, 1)), ((3, 1), (1, 0)), (2, 1), (3, 1), ((1, 15), (0, 7))])
 def test_a_padded_average_of_floats_is_at_its_place(kernel, padding, tmp_path):
-    """[htp.pool.9]: the library merges a Pad into it, which is -3 to 0 dB unless windows are square and odd."""
+    """[htp.pool.3]: the library merges a Pad into it, which is -3 to 0 dB unless windows are square and odd."""
     torch.manual_seed(0)
     model = torch.nn.AvgPool2d(kernel, 1, padding)
     assert decibels_on_the_library(model, torch.randn(2, 1, 8, 8, 16), "fp16", tmp_path, "--fail-on-fallback") > 60
 
 
+@pytest.mark.parametrize("precision, least", [("8a8w", 30), ("16a8w", 60)])
+@pytest.mark.parametrize("kernel, padding", [(3, 1), (2, 1)])
+def test_a_padded_average_with_steps_as_wide_as_its_window(kernel, padding, precision, least, tmp_path):
+    """[htp.pool.3]: 0 dB."""
+    torch.manual_seed(0)
+    model = torch.nn.AvgPool2d(kernel, kernel, padding)
+    assert decibels_on_the_library(model, torch.randn(4, 1, 16, 10, 24), precision, tmp_path, "--fail-on-fallback") > least
+
+
+@pytest.mark.parametrize("kernel, padding", [(7, 0), (2, 1), (6, 3), ((3, 1), 0)])
+def test_maxima_of_floats_with_steps_of_two(kernel, padding, tmp_path):
+    """[htp.pool.9]: what lies past the end, zeros beside the image, and a crash."""
+    torch.manual_seed(0)
+    model = torch.nn.MaxPool2d(kernel, 2, padding)
+    assert decibels_on_the_library(model, torch.randn(2, 1, 8, 17, 20), "fp16", tmp_path, "--fail-on-fallback") > 60
+
+
+def test_several_filters_of_floats_for_each_channel(tmp_path):
+    """[htp.conv.5]: -2 dB."""
+    torch.manual_seed(0)
+    model = torch.nn.Conv2d(24, 96, 5, padding=(2, 4), dilation=(1, 2), groups=24).requires_grad_(False)
+    assert decibels_on_the_library(model, torch.randn(2, 1, 24, 14, 16), "fp16", tmp_path, "--fail-on-fallback") > 60
+
+
+@pytest.mark.parametrize("precision, least", [("fp16", 60), ("8a8w", 30)])
+def test_a_spread_filter_for_each_channel_that_takes_steps(precision, least, tmp_path):
+    """The library has no DepthWiseConv2d with both: zeros stand between the taps. One tap has no dilation."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(16, 16, 3, 2, 3, dilation=3, groups=16), torch.nn.Conv2d(16, 16, 1, 2, dilation=2, groups=16)]
+    model = torch.nn.Sequential(*layers).requires_grad_(False)
+    assert decibels_on_the_library(model, torch.randn(2, 1, 16, 14, 16), precision, tmp_path, "--fail-on-fallback") > least
+
+
+@pytest.mark.parametrize("precision, least", [("fp16", 60), ("8a8w", 30)])
+@pytest.mark.parametrize("kernel, extra", [(2, 1), (4, 1), (3, 2)])
+def test_places_that_no_tap_of_a_transposed_convolution_reaches(kernel, extra, precision, least, tmp_path):
+    """[htp.conv.9]: -9 to 17 dB, or not prepared."""
+    torch.manual_seed(0)
+    model = torch.nn.ConvTranspose2d(8, 4, kernel, kernel, output_padding=extra).requires_grad_(False)
+    assert decibels_on_the_library(model, torch.randn(2, 1, 8, 8, 7), precision, tmp_path, "--fail-on-fallback") > least
+
+
+def test_a_softmax_of_8_bits_on_a_grid_with_a_zero_point(tmp_path):
+    """[htp.softmax.4]: beside numbers below zero, -11 dB."""
+    torch.manual_seed(0)
+    model = Function(lambda x: torch.cat([torch.softmax(x, 1), 1.5 * x], 1))
+    assert decibels_on_the_library(model, torch.randn(4, 1, 8, 6, 6), "8a8w", tmp_path, "--fail-on-fallback") > 30
+
+
 def test_a_padded_average_of_floats_along_a_line(tmp_path):
-    """[htp.pool.9]: -3 dB."""
+    """[htp.pool.3]: -3 dB."""
     torch.manual_seed(0)
     assert decibels_on_the_library(torch.nn.AvgPool1d(3, 1, 1), torch.randn(2, 1, 8, 64), "fp16", tmp_path, "--fail-on-fallback") > 60
 

@@ -7,11 +7,12 @@
 namespace sixfold::htp {
 namespace {
 
-// The filter with zeros between its taps, so that its dilation is 1.
-Tensor stuffed(const Tensor& weight, const Shape& dilation) {
+// The filter with zeros between its taps, as a dilation has them, and so many behind.
+Tensor stuffed(const Tensor& weight, const Shape& dilation, const Shape& behind) {
   const Tensor w = to_contiguous(weight);
   Shape shape = w.shape;
-  for (size_t i = 0; i < dilation.size(); ++i) shape[i + 2] = (shape[i + 2] - 1) * dilation[i] + 1;
+  for (size_t i = 0; i < dilation.size(); ++i)
+    shape[i + 2] = (shape[i + 2] - 1) * dilation[i] + 1 + behind[i];
   std::byte* bytes = nullptr;
   Tensor out = Tensor::allocate(w.dtype, shape, &bytes);
   const Shape from = contiguous_strides(w.shape), to = contiguous_strides(shape);
@@ -40,16 +41,43 @@ Tensor ungrouped(const Tensor& weight, int64_t groups) {
   return out;
 }
 
-// Whether whole windows lie in the padding.  [htp.pad.3]
+// Whether whole windows lie in the padding, which is right for single taps.  [htp.pad.3]
 bool holds_windows(const Htp& h) {
   const Attrs& a = h.attrs();
   const Dims& weight = h.graph.type(h.node().input(1)).dims;
   const Shape before = a.ints("padding"), after = a.ints("padding_end"), dilation = a.ints("dilation");
+  bool beyond = false, several = false;
   for (size_t i = 0; i < before.size() && !a.flag("transposed"); ++i) {
     const int64_t taps = weight[i + 2].value_or(1);
-    if (taps > 1 && std::max(before[i], after[i]) > (taps - 1) * dilation[i]) return true;
+    several = several || taps > 1;
+    beyond = beyond || std::max(before[i], after[i]) > (taps - 1) * dilation[i];
   }
-  return false;
+  return beyond && several;
+}
+
+// Of one tap along an axis the dilation says nothing, and the device does not take it with strides.
+std::optional<Shape> needed_dilation(const Htp& h) {
+  const Shape given = h.attrs().ints("dilation");
+  Shape needed = given;
+  const Dims& weight = h.graph.type(h.node().input(1)).dims;
+  for (size_t i = 0; i < needed.size(); ++i)
+    if (weight[i + 2].value_or(2) == 1) needed[i] = 1;
+  return needed == given ? std::nullopt : std::optional(needed);
+}
+
+// How many places at the end of a transposed convolution no tap reaches, where steps are as wide as the
+// filter: the library gives anything there.  [htp.conv.9]
+std::optional<Shape> unreached(const Htp& h, const Tensor& weight) {
+  const Attrs& a = h.attrs();
+  const Shape extra = a.ints("output_padding"), padding = a.ints("padding"), stride = a.ints("stride");
+  Shape places(extra.size(), 0);
+  bool any = false;
+  for (size_t i = 0; i < extra.size(); ++i) {
+    if (extra[i] <= padding[i] || weight.shape[i + 2] > stride[i]) continue;
+    places[i] = extra[i];
+    any = true;
+  }
+  return any ? std::optional(places) : std::nullopt;
 }
 
 // The padding as an op of its own.
@@ -71,17 +99,39 @@ Match padded_before(Htp& h) {
 Match convolution(Htp& h) {
   const Attrs& a = h.attrs();
   if (holds_windows(h)) return padded_before(h);
+  if (const auto needed = needed_dilation(h)) {
+    Attrs attrs = a;
+    attrs.set("dilation", to_dims(*needed));
+    return h.result(h.add(Op::convolution, h.node().inputs, std::move(attrs)));
+  }
   const Shape dilation = a.ints("dilation");
-  bool dilated = false;
+  bool dilated = false, strided = false;
   for (const int64_t d : dilation) dilated = dilated || d != 1;
-  if (dilated && (a.flag("transposed") || dilation.size() == 3)) {
+  for (const int64_t s : a.ints("stride")) strided = strided || s != 1;
+  // Nor do filters for each channel have both.
+  const Tensor* filter = h.constant_data(h.in(1));
+  const bool depthwise = filter && a.integer("groups") > 1 && filter->shape[1] == 1;
+  if (dilated && (a.flag("transposed") || dilation.size() == 3 || (strided && depthwise))) {
     const Tensor* w = h.constant_data(h.in(1));
     if (!w) return h.unsupported("the device has no dilation in a transposed convolution or in a volume");
     std::vector<ValueId> inputs = h.node().inputs;
-    inputs[1] = h.patch.constant(stuffed(*w, dilation), h.graph.value(h.in(1)).encoding);
+    inputs[1] =
+        h.patch.constant(stuffed(*w, dilation, Shape(dilation.size(), 0)), h.graph.value(h.in(1)).encoding);
     Attrs attrs = a;
     attrs.set("dilation", to_dims(Shape(dilation.size(), 1)));
     return h.result(h.add(Op::convolution, std::move(inputs), std::move(attrs)));
+  }
+  if (filter && a.flag("transposed")) {
+    if (const auto places = unreached(h, *filter)) {
+      std::vector<ValueId> inputs = h.node().inputs;
+      inputs[1] = h.patch.constant(stuffed(*filter, Shape(places->size(), 1), *places),
+                                   h.graph.value(h.in(1)).encoding);
+      Attrs attrs = a;
+      Shape extra = a.ints("output_padding");
+      for (size_t i = 0; i < extra.size(); ++i) extra[i] -= (*places)[i];
+      attrs.set("output_padding", to_dims(extra));
+      return h.result(h.add(Op::convolution, std::move(inputs), std::move(attrs)));
+    }
   }
   // What the library computes wrongly (lower.cpp).
   const int64_t groups = a.integer("groups");

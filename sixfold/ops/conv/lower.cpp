@@ -98,8 +98,9 @@ void convolution(Lowering& l) {
   order.push_back(transposed ? 1 : 0);
   const bool single = w_shape[1] == 1 && groups == channels;
   // One filter for each channel has an op of its own. Up to two groups it is slower than the other, and with
-  // several filters of 8 bits for a channel the library accepts and does not prepare it.  [htp.conv.5]
-  const bool several = w_shape[0] > groups && l.quantized();
+  // several filters for a channel the library accepts it and does not prepare it, or gives anything.
+  // [htp.conv.5]
+  const bool several = w_shape[0] > groups;
   const bool depthwise = !transposed && n < 3 && single && groups > 2 && !several;
   const bool grown = depthwise && has_wrong_border(l);
   TensorRef w;

@@ -62,9 +62,13 @@ void add_softmax(Lowering& l, int64_t axis) {
       l.add("Convert", {x}, {part});
       x = part;
     }
-    if (const auto grid = coarser(l.spec(out), kFinestResult);
-        grid && bytes && l.spec(out).dtype == qnn::DataType::ufixed8)
-      y = l.temp(l.spec(out).dims, l.spec(out).dtype, *grid);
+    if (bytes && l.spec(out).dtype == qnn::DataType::ufixed8) {
+      auto grid = coarser(l.spec(out), kFinestResult);
+      // Nor has such a result a zero point.  [htp.softmax.4]
+      if (!l.out_encoding()->zero_points.empty() && l.out_encoding()->zero_points[0] != 0)
+        grid = qnn::ScaleOffset{1.0f / 255, 0};
+      if (grid) y = l.temp(l.spec(out).dims, l.spec(out).dtype, *grid);
+    }
   }
   l.add("Softmax", {x}, {y}, {{"axis", static_cast<uint32_t>(axis)}});
   if (y != out) l.add("Convert", {y}, {out});

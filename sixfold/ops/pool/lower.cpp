@@ -80,7 +80,7 @@ TensorRef pool(Lowering& l, const char* type, TensorRef x, const Shape& kernel, 
 
 // Whether the library takes such windows from the wrong places. Behind another op it merges a Pad into an
 // average: it is wrong then unless windows overlap and have an odd number of pixels, up to five, along each
-// axis [htp.pool.3], and with floats unless they are square and padded by half of that.  [htp.pool.9]
+// axis, and with floats unless they are square and padded by half of that.  [htp.pool.3]
 bool is_misplaced(const Lowering& l, const Windows& w) {
   const Node* before = l.graph().producer(l.node().input(0));
   const bool behind_padding = before && before->op == Op::pad;
@@ -151,6 +151,35 @@ float lowest(const Lowering& l) {
   return e->scales[0] * static_cast<float>(e->quant_min - (e->zero_points.empty() ? 0 : e->zero_points[0]));
 }
 
+// Steps of two with floats: the library reads past the end with seven pixels, has zeros beside even windows
+// that are padded, and crashes where windows are higher than a pixel and one wide.  [htp.pool.9]
+bool is_misread(const Lowering& l, const Windows& w) {
+  if (l.quantized()) return false;
+  for (size_t i = 0; i < 2; ++i) {
+    if (w.stride[i] != 2) continue;
+    const int64_t k = w.kernel[i];
+    if (k == 7 || (k == 1 && w.kernel[1 - i] > 1) || (k % 2 == 0 && w.before[i] + w.after[i] > 0))
+      return true;
+  }
+  return false;
+}
+
+// The maxima of all windows, of which every so many are taken.
+void max_of_all(Lowering& l, const Windows& w, TensorRef x, TensorRef y) {
+  U32s dims = l.spec(x).dims;
+  std::vector<int32_t> ranges;
+  for (size_t i = 0; i < 4; ++i) {
+    const bool spatial = i == 1 || i == 2;
+    if (spatial) dims[i] -= static_cast<uint32_t>(w.kernel[i - 1] - 1);
+    const int64_t step = spatial ? w.stride[i - 1] : 1;
+    const int64_t end = spatial ? (w.out[i - 1] - 1) * step + 1 : dims[i];
+    for (const int64_t v : {int64_t{0}, end, step}) ranges.push_back(static_cast<int32_t>(v));
+  }
+  const TensorRef all = l.temp(dims, y);
+  pool(l, "PoolMax2d", x, w.kernel, {1, 1}, all);
+  l.add("StridedSlice", {all}, {y}, {qnn::signed_words("ranges", {4, 3}, ranges)});
+}
+
 }  // namespace
 
 // The device's own padding is of zeros, which would win over what is negative. [htp.pool.1]
@@ -164,6 +193,7 @@ void max_pool(Lowering& l) {
   if (is_padded(w)) x = padded(l, x, w, lowest(l));
   const TensorRef y = l.out();
   const char* type = "PoolMax2d";
+  if (w.in.size() == 2 && is_misread(l, w)) return max_of_all(l, w, x, y);
   if (w.in.size() == 2) return (void)pool(l, type, x, w.kernel, w.stride, y);
   const U32s dims = l.spec(x).dims;
   if (w.in.size() == 1) {
