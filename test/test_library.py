@@ -382,3 +382,13 @@ def test_whole_windows_in_a_filters_own_padding(tmp_path):
     torch.manual_seed(0)
     model = torch.nn.Conv2d(8, 8, 3, padding=3).requires_grad_(False)
     assert decibels_on_the_library(model, torch.randn(2, 1, 8, 8, 16), "fp16", tmp_path, "--fail-on-fallback") > 60
+
+
+@pytest.mark.parametrize("precision, least", [("8a8w", 30), ("16a8w", 45)])
+@pytest.mark.parametrize("places", [1, 3])
+def test_a_number_that_is_joined_to_rows_is_there(places, precision, least, tmp_path):
+    """[htp.pad.2]: in the same block of 32 it is left out; -8 to 3 dB."""
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(24 + places, 8).requires_grad_(False)
+    model = Function(lambda x: layer(torch.cat([x, torch.full((4, places), 0.3)], 1)))
+    assert decibels_on_the_library(model, torch.randn(8, 4, 24), precision, tmp_path, "--fail-on-fallback") > least

@@ -41,7 +41,8 @@ bool has_wrong_border(const Lowering& l) {
 bool loses_ends(const Lowering& l, const Shape& x, const Shape& w) {
   const Attrs& a = l.attrs();
   const size_t last = w.size() - 3;  // of the spatial axes
-  if (l.quantized() || a.flag("transposed") || x.size() > 4 || w[1] == 1) return false;
+  if (l.quantized() || a.flag("transposed") || x.size() > 4) return false;
+  if (w[1] == 1 && a.integer("groups") > 2) return false;  // one filter for each channel
   if (x.size() == 4 && x[2] != 1) return false;
   const int64_t padding = a.ints("padding")[last] + a.ints("padding_end")[last];
   return padding > 0 && a.ints("stride")[last] == 1 &&

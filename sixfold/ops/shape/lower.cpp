@@ -41,8 +41,8 @@ Shape combined(const Shape& dims, Form from, Form to) {
 }
 
 // Between other ops the device leaves out a Pad behind the last axis that ends in the same block of 32: the
-// places hold what was there. With 16 bits it makes such a Pad of a Concat with one number, too, but not
-// where all rows are in a line. [htp.pad.2]
+// places hold what was there. On a grid it makes such a Pad of a Concat with one number, too. What helps is a
+// Concat of floats whose rows are in a line, and on a grid one with a number that is computed.  [htp.pad.2]
 bool is_left_out(int64_t extent, int64_t before, int64_t after) {
   constexpr int64_t kBlock = 32;
   return before == 0 && after > 0 && (extent + kBlock - 1) / kBlock == (extent + after + kBlock - 1) / kBlock;
@@ -56,17 +56,43 @@ bool is_one_number(const Tensor& data) {
   return true;
 }
 
+// So many places of a number behind the last axis of x, computed of it: what is a constant is left out.
+TensorRef number_behind(Lowering& l, TensorRef x, int64_t places, double value) {
+  std::vector<uint32_t> dims = l.spec(x).dims;
+  std::vector<int32_t> ranges;
+  for (size_t i = 0; i < dims.size(); ++i)
+    for (const uint32_t v : {0u, i + 1 < dims.size() ? dims[i] : 1u, 1u})
+      ranges.push_back(static_cast<int32_t>(v));
+  dims.back() = 1;
+  TensorRef y = l.temp(dims, x);
+  l.add("StridedSlice", {x}, {y},
+        {qnn::signed_words("ranges", {static_cast<uint32_t>(dims.size()), 3}, ranges)});
+  dims.back() = static_cast<uint32_t>(places);
+  Tensor number = Tensor::scalar(value, DType::f32);
+  number.shape = {places};
+  number.strides = {0};
+  const TensorRef bound = l.constant(to_contiguous(number), l.out_encoding());
+  for (const char* type : {"ElementWiseMaximum", "ElementWiseMinimum"}) {
+    const TensorRef part = l.temp(dims, x);
+    l.add(type, {y, bound}, {part});
+    y = part;
+  }
+  return y;
+}
+
 // y: x and so many places of a number along its last axis.
 void join_number(Lowering& l, TensorRef x, int64_t places, double value, TensorRef y) {
   if (!l.status().ok()) return;
   const std::vector<uint32_t> dims = l.spec(x).dims;
+  const auto last = static_cast<uint32_t>(dims.size() - 1);
+  if (l.quantized()) return l.add("Concat", {x, number_behind(l, x, places, value)}, {y}, {{"axis", last}});
   uint32_t rows = 1;
   for (size_t i = 0; i + 1 < dims.size(); ++i) rows *= dims[i];
   const auto line = [&](int64_t n) { return std::vector<uint32_t>{1, 1, rows, static_cast<uint32_t>(n)}; };
   Tensor number = Tensor::scalar(value, DType::f32);
   number.shape = {1, 1, rows, places};
   number.strides = {0, 0, 0, 0};
-  const TensorRef border = l.constant(to_contiguous(number), l.quantized() ? l.out_encoding() : nullptr);
+  const TensorRef border = l.constant(to_contiguous(number));
   const TensorRef joined = l.temp(line(dims.back() + places), y);
   l.add("Concat", {l.reshape(x, line(dims.back())), border}, {joined}, {{"axis", uint32_t{3}}});
   l.add("Reshape", {joined}, {y});
