@@ -227,7 +227,7 @@ class Residual(torch.nn.Module):
 
 
 @pytest.mark.parametrize("precision, least", [("8a8w", 25), ("16a8w", 40)])
-@pytest.mark.parametrize("channels, groups", [(48, 1), (48, 4), (96, 4), (160, 32), (64, 4)])
+@pytest.mark.parametrize("channels, groups", [(48, 1), (48, 4), (96, 4), (160, 32), (64, 4), (48, 48)])
 def test_a_group_norm_behind_a_sum(channels, groups, precision, least, tmp_path):
     """[htp.norm.3]: 3 to 6 dB for all but 64 channels; PoolFormer and MobileViT-V2 had nothing right."""
     torch.manual_seed(0)

@@ -213,8 +213,9 @@ void group_norm(Lowering& l) {
   int64_t pixels = 1;
   for (size_t i = 2; i < shape.size(); ++i) pixels *= shape[i];
   // Behind a sum, a product or a relu in fixed point the device's own gives anything at times: with one group
-  // for some sizes, with several where channels are not whole blocks of 64.  [htp.norm.3]
-  if (l.quantized()) {
+  // for some sizes, with several where channels are not whole blocks of 64, but not where each is a group.
+  // [htp.norm.3]
+  if (l.quantized() && groups < channels) {
     if (is_line(l, pixels * channels)) return norm_of_line(l, pixels * channels);
     if (groups == 1 || (channels > 32 && channels % 64 != 0))
       return l.refuse("in fixed point the device's group norm gives anything at times  [htp.norm.3]");
