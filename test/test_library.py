@@ -392,3 +392,28 @@ def test_a_number_that_is_joined_to_rows_is_there(places, precision, least, tmp_
     layer = torch.nn.Linear(24 + places, 8).requires_grad_(False)
     model = Function(lambda x: layer(torch.cat([x, torch.full((4, places), 0.3)], 1)))
     assert decibels_on_the_library(model, torch.randn(8, 4, 24), precision, tmp_path, "--fail-on-fallback") > least
+
+
+@pytest.mark.parametrize("precision, least", [("fp16", 60), ("8a8w", 30)])
+@pytest.mark.parametrize("kernel, length", [(9, 16), (5, 8), (5, 13)])
+def test_one_maximum_of_a_line(kernel, length, precision, least, tmp_path):
+    """[htp.pool.10]: 5 dB for lines of 8 and 16."""
+    torch.manual_seed(0)
+    assert decibels_on_the_library(torch.nn.MaxPool1d(kernel), torch.randn(2, 1, 8, length), precision, tmp_path, "--fail-on-fallback") > least
+
+
+@pytest.mark.parametrize("name", ["mean", "sum", "amax", "amin"])
+def test_reductions_of_one_number_each(name, tmp_path):
+    """[htp.reduce.1]: behind a pool amin had -8 dB with 8 bits."""
+    torch.manual_seed(0)
+    model = Function(lambda x: getattr(torch, name)(torch.nn.functional.adaptive_max_pool2d(x, 1), (2, 3)))
+    assert decibels_on_the_library(model, torch.randn(4, 1, 3, 7, 7), "8a8w", tmp_path, "--fail-on-fallback") > 30
+
+
+@pytest.mark.parametrize("low, high", [(0, 1), (-0.7, 1.1), (-2, 0.1)])
+def test_bounds_of_16_bits_behind_a_product(low, high, tmp_path):
+    """[htp.clamp.1]: 7 to 15 dB."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(16, 16, 1), torch.nn.Hardtanh(low, high), torch.nn.Conv2d(16, 16, 3)]
+    model = torch.nn.Sequential(*layers).requires_grad_(False)
+    assert decibels_on_the_library(model, 2 * torch.randn(4, 1, 16, 8, 8), "16a8w", tmp_path, "--fail-on-fallback") > 35

@@ -180,6 +180,19 @@ void max_of_all(Lowering& l, const Windows& w, TensorRef x, TensorRef y) {
   l.add("StridedSlice", {all}, {y}, {qnn::signed_words("ranges", {4, 3}, ranges)});
 }
 
+// [N, 1, L, C] up to a length. One window at the beginning of a line of 8 or 16 has others' numbers.
+// [htp.pool.10]
+TensorRef first_of_line(Lowering& l, TensorRef x, int64_t length) {
+  U32s dims = l.spec(x).dims;
+  if (dims[2] == static_cast<uint32_t>(length)) return x;
+  dims[2] = static_cast<uint32_t>(length);
+  std::vector<int32_t> ranges;
+  for (const uint32_t d : dims) ranges.insert(ranges.end(), {0, static_cast<int32_t>(d), 1});
+  const TensorRef y = l.temp(dims, x);
+  l.add("StridedSlice", {x}, {y}, {qnn::signed_words("ranges", {4, 3}, ranges)});
+  return y;
+}
+
 }  // namespace
 
 // The device's own padding is of zeros, which would win over what is negative. [htp.pool.1]
@@ -198,6 +211,7 @@ void max_pool(Lowering& l) {
   const U32s dims = l.spec(x).dims;
   if (w.in.size() == 1) {
     x = l.reshape(x, {dims[0], 1, dims[1], dims[2]});
+    if (w.out[0] == 1) x = first_of_line(l, x, w.kernel[0]);
     const TensorRef part = l.temp(image(in, {1, w.out[0]}), y);
     pool(l, type, x, {1, w.kernel[0]}, {1, w.stride[0]}, part);
     return l.add("Reshape", {part}, {y});

@@ -41,6 +41,11 @@ Match reduce(Htp& h) {
   const Shape dims = h.attrs().ints("dims");
   for (const int64_t d : dims)
     if (h.shape(x)[static_cast<size_t>(d)] == 0) return h.unsupported("it has no elements");
+  // Of one number each, which the library gets wrong on a grid.  [htp.reduce.1]
+  if (x.dtype() == h.out_type().dtype && x.dtype() != DType::boolean &&
+      std::all_of(dims.begin(), dims.end(),
+                  [&](int64_t d) { return h.shape(x)[static_cast<size_t>(d)] == 1; }))
+    return h.result(x.reshape(h.out_type().dims));
   if (h.op() == Op::prod) {
     Term y = x;
     for (const int64_t d : dims) y = product_along(y, d);

@@ -160,6 +160,17 @@ void leaky_relu(Lowering& l) {
   l.add("Prelu", {l.in(), l.number(slope, x ? &e : nullptr)}, {l.out()});
 }
 
+// As the larger and the smaller of two numbers.
+static void clamp_by_bounds(Lowering& l, float min, float max) {
+  const Encoding* grid = l.out_encoding();
+  const TensorRef x = l.in(), y = l.out();
+  if (!l.status().ok()) return;
+  constexpr float kMost = std::numeric_limits<float>::max();
+  const TensorRef above = max == kMost ? y : l.temp(l.spec(x).dims, y);
+  if (min != -kMost) l.add("ElementWiseMaximum", {x, l.number(min, grid)}, {above});
+  if (max != kMost) l.add("ElementWiseMinimum", {min == -kMost ? x : above, l.number(max, grid)}, {y});
+}
+
 void clamp(Lowering& l) {
   // float32's own limits where there is no bound: they bound nothing.
   const auto bound = [&](const char* name, float otherwise) {
@@ -171,6 +182,8 @@ void clamp(Lowering& l) {
   // keeps.
   if (l.encoding(0) && min == 0 && max == 6) return l.add_simple("Relu6", {});
   if (l.encoding(0) && min == -1 && max == 1) return l.add_simple("Relu1", {});
+  // Of 16 bits behind a convolution it gives anything.  [htp.clamp.1]
+  if (l.quantized() && fixed_bytes(*l.encoding(0)) == 2) return clamp_by_bounds(l, min, max);
   l.add_simple("ReluMinMax", {{"max_value", max}, {"min_value", min}});
 }
 
