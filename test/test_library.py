@@ -417,3 +417,11 @@ def test_bounds_of_16_bits_behind_a_product(low, high, tmp_path):
     layers = [torch.nn.Conv2d(16, 16, 1), torch.nn.Hardtanh(low, high), torch.nn.Conv2d(16, 16, 3)]
     model = torch.nn.Sequential(*layers).requires_grad_(False)
     assert decibels_on_the_library(model, 2 * torch.randn(4, 1, 16, 8, 8), "16a8w", tmp_path, "--fail-on-fallback") > 35
+
+
+@pytest.mark.parametrize("channels, precision, least", [(3, "8a8w", 30), (8, "16a8w", 40)])
+def test_long_filters_for_each_channel_with_steps_of_two(channels, precision, least, tmp_path):
+    """[htp.conv.10]: -9 dB with 8 bits, and not prepared with 16."""
+    torch.manual_seed(0)
+    model = torch.nn.Conv2d(channels, channels, 9, 2, 4, groups=channels).requires_grad_(False)
+    assert decibels_on_the_library(model, torch.randn(4, 1, channels, 24, 24), precision, tmp_path, "--fail-on-fallback") > least

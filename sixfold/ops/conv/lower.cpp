@@ -36,6 +36,17 @@ bool has_wrong_border(const Lowering& l) {
          std::all_of(w->zero_points.begin(), w->zero_points.end(), [](int32_t z) { return z == 0; });
 }
 
+// Filters of nine taps or more for each channel that take steps of two on a grid: with 8 bits the library
+// gives anything for up to four channels, and with 16 bits it cannot prepare more. As groups they are right.
+// [htp.conv.10]
+bool is_long_step(const Lowering& l, const Shape& w) {
+  const Shape stride = l.attrs().ints("stride");
+  for (size_t i = 0; i < stride.size(); ++i)
+    if (l.quantized() && stride[i] == 2 && w[i + 2] >= 9 && (w[0] <= 4 || fixed_bytes(*l.encoding(0)) > 1))
+      return true;
+  return false;
+}
+
 // Taps of floats along a line that reach further than a quarter of it: the library cuts a line into pieces,
 // and loses what pieces have in common beyond that, unless the padding is an op of its own.  [htp.conv.7]
 bool loses_ends(const Lowering& l, const Shape& x, const Shape& w) {
@@ -102,7 +113,8 @@ void convolution(Lowering& l) {
   // several filters for a channel the library accepts it and does not prepare it, or gives anything.
   // [htp.conv.5]
   const bool several = w_shape[0] > groups;
-  const bool depthwise = !transposed && n < 3 && single && groups > 2 && !several;
+  const bool depthwise =
+      !transposed && n < 3 && single && groups > 2 && !several && !is_long_step(l, w_shape);
   const bool grown = depthwise && has_wrong_border(l);
   TensorRef w;
   if (l.constant(1)) {
