@@ -62,4 +62,20 @@ TensorRef padded_apart(Lowering& l, TensorRef x, size_t axis, uint32_t before, u
   return l.reshape(to, dims);
 }
 
+void add_slice(Lowering& l, TensorRef x, const std::vector<uint32_t>& end, const std::vector<uint32_t>& step,
+               TensorRef y) {
+  std::vector<int32_t> ranges;
+  for (size_t i = 0; i < end.size(); ++i)
+    for (const uint32_t v : {0u, end[i], step[i]}) ranges.push_back(static_cast<int32_t>(v));
+  l.add("StridedSlice", {x}, {y},
+        {qnn::signed_words("ranges", {static_cast<uint32_t>(end.size()), 3}, ranges)});
+}
+
+TensorRef beginning(Lowering& l, TensorRef x, std::vector<uint32_t> dims) {
+  const std::vector<uint32_t> ones(dims.size(), 1);
+  const TensorRef y = l.temp(dims, x);
+  add_slice(l, x, dims, ones, y);
+  return y;
+}
+
 }  // namespace sixfold

@@ -25,4 +25,10 @@ std::vector<uint32_t> around_axis(const std::vector<uint32_t>& dims, size_t axis
 // make it the padding of the filter or the window that reads it.
 TensorRef padded_apart(Lowering& l, TensorRef x, size_t axis, uint32_t before, uint32_t after, float value);
 
+// y: x up to an end along each axis, of which every element at a multiple of the step is taken.
+void add_slice(Lowering& l, TensorRef x, const std::vector<uint32_t>& end, const std::vector<uint32_t>& step,
+               TensorRef y);
+// x up to these extents.
+TensorRef beginning(Lowering& l, TensorRef x, std::vector<uint32_t> dims);
+
 }  // namespace sixfold

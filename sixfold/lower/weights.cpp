@@ -1,8 +1,8 @@
 // Weights and biases of convolutions and products.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
+#include "sixfold/graph/stuffed.h"
 #include "sixfold/lower/cut_bias.h"
 #include "sixfold/lower/lowering.h"
 
@@ -11,27 +11,6 @@ namespace sixfold {
 using qnn::DataType;
 using qnn::TensorKind;
 using qnn::TensorSpec;
-
-namespace {
-
-Tensor with_zeros(const Tensor& data, const Shape& zeros) {
-  const Tensor from = to_contiguous(data);
-  Shape shape = from.shape;
-  for (size_t a = 0; a < shape.size(); ++a) shape[a] += zeros[a];
-  std::byte* bytes = nullptr;
-  Tensor out = Tensor::allocate(from.dtype, shape, &bytes);
-  const Shape step = contiguous_strides(from.shape), to = contiguous_strides(shape);
-  const size_t size = size_of(from.dtype);
-  std::memset(bytes, 0, static_cast<size_t>(out.count()) * size);
-  for (int64_t i = 0; i < from.count(); ++i) {
-    int64_t at = 0;
-    for (size_t a = 0; a < shape.size(); ++a) at += i / step[a] % from.shape[a] * to[a];
-    std::memcpy(bytes + static_cast<size_t>(at) * size, from.data + static_cast<size_t>(i) * size, size);
-  }
-  return out;
-}
-
-}  // namespace
 
 TensorRef Lowering::weight(size_t i, const Shape& order, const Shape& reshaped, const Shape& zeros) {
   const ValueId v = node_.input(i);
@@ -46,7 +25,7 @@ TensorRef Lowering::weight(size_t i, const Shape& order, const Shape& reshaped, 
     source = to_contiguous(source);
     source.shape = reshaped;
   }
-  if (!zeros.empty()) source = with_zeros(source, zeros);
+  if (!zeros.empty()) source = stuffed(source, Shape(zeros.size(), 1), zeros);
   Shape moved;
   for (size_t k = 0; k < source.shape.size(); ++k)
     moved.push_back(source.shape[order.empty() ? k : static_cast<size_t>(order[k])]);

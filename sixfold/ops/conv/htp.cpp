@@ -4,26 +4,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sixfold/graph/stuffed.h"
+
 namespace sixfold::htp {
 namespace {
 
-// The filter with zeros between its taps, as a dilation has them, and so many behind.
-Tensor stuffed(const Tensor& weight, const Shape& dilation, const Shape& behind) {
-  const Tensor w = to_contiguous(weight);
-  Shape shape = w.shape;
-  for (size_t i = 0; i < dilation.size(); ++i)
-    shape[i + 2] = (shape[i + 2] - 1) * dilation[i] + 1 + behind[i];
-  std::byte* bytes = nullptr;
-  Tensor out = Tensor::allocate(w.dtype, shape, &bytes);
-  const Shape from = contiguous_strides(w.shape), to = contiguous_strides(shape);
-  const size_t size = size_of(w.dtype);
-  for (int64_t i = 0; i < w.count(); ++i) {
-    int64_t at = 0;
-    for (size_t a = 0; a < shape.size(); ++a)
-      at += i / from[a] % w.shape[a] * (a < 2 ? 1 : dilation[a - 2]) * to[a];
-    std::memcpy(bytes + static_cast<size_t>(at) * size, w.data + static_cast<size_t>(i) * size, size);
-  }
-  return out;
+// Numbers of the spatial axes behind those of a filter's other two.
+Shape of_taps(int64_t others, Shape taps) {
+  taps.insert(taps.begin(), 2, others);
+  return taps;
 }
 
 // The transposed filter [C, O / groups, ...] as one of a single group: [C, O, ...], zeros between groups.
@@ -115,8 +104,8 @@ Match convolution(Htp& h) {
     const Tensor* w = h.constant_data(h.in(1));
     if (!w) return h.unsupported("the device has no dilation in a transposed convolution or in a volume");
     std::vector<ValueId> inputs = h.node().inputs;
-    inputs[1] =
-        h.patch.constant(stuffed(*w, dilation, Shape(dilation.size(), 0)), h.graph.value(h.in(1)).encoding);
+    inputs[1] = h.patch.constant(stuffed(*w, of_taps(1, dilation), Shape(w->shape.size(), 0)),
+                                 h.graph.value(h.in(1)).encoding);
     Attrs attrs = a;
     attrs.set("dilation", to_dims(Shape(dilation.size(), 1)));
     return h.result(h.add(Op::convolution, std::move(inputs), std::move(attrs)));
@@ -124,7 +113,7 @@ Match convolution(Htp& h) {
   if (filter && a.flag("transposed")) {
     if (const auto places = unreached(h, *filter)) {
       std::vector<ValueId> inputs = h.node().inputs;
-      inputs[1] = h.patch.constant(stuffed(*filter, Shape(places->size(), 1), *places),
+      inputs[1] = h.patch.constant(stuffed(*filter, Shape(filter->shape.size(), 1), of_taps(0, *places)),
                                    h.graph.value(h.in(1)).encoding);
       Attrs attrs = a;
       Shape extra = a.ints("output_padding");

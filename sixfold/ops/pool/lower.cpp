@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sixfold/lower/fit.h"
-#include "sixfold/lower/lowering.h"
+#include "sixfold/lower/merge_axes.h"
 #include "sixfold/ops/pool/halves.h"
 
 namespace sixfold::lower {
@@ -166,18 +166,13 @@ bool is_misread(const Lowering& l, const Windows& w) {
 
 // The maxima of all windows, of which every so many are taken.
 void max_of_all(Lowering& l, const Windows& w, TensorRef x, TensorRef y) {
-  U32s dims = l.spec(x).dims;
-  std::vector<int32_t> ranges;
-  for (size_t i = 0; i < 4; ++i) {
-    const bool spatial = i == 1 || i == 2;
-    if (spatial) dims[i] -= static_cast<uint32_t>(w.kernel[i - 1] - 1);
-    const int64_t step = spatial ? w.stride[i - 1] : 1;
-    const int64_t end = spatial ? (w.out[i - 1] - 1) * step + 1 : dims[i];
-    for (const int64_t v : {int64_t{0}, end, step}) ranges.push_back(static_cast<int32_t>(v));
+  U32s all = l.spec(x).dims, end = all, step(4, 1);
+  for (size_t i = 0; i < 2; ++i) {
+    all[i + 1] -= static_cast<uint32_t>(w.kernel[i] - 1);
+    end[i + 1] = static_cast<uint32_t>((w.out[i] - 1) * w.stride[i] + 1);
+    step[i + 1] = static_cast<uint32_t>(w.stride[i]);
   }
-  const TensorRef all = l.temp(dims, y);
-  pool(l, "PoolMax2d", x, w.kernel, {1, 1}, all);
-  l.add("StridedSlice", {all}, {y}, {qnn::signed_words("ranges", {4, 3}, ranges)});
+  add_slice(l, pool(l, "PoolMax2d", x, w.kernel, {1, 1}, l.temp(all, y)), end, step, y);
 }
 
 // [N, 1, L, C] up to a length. One window at the beginning of a line of 8 or 16 has others' numbers.
@@ -186,11 +181,7 @@ TensorRef first_of_line(Lowering& l, TensorRef x, int64_t length) {
   U32s dims = l.spec(x).dims;
   if (dims[2] == static_cast<uint32_t>(length)) return x;
   dims[2] = static_cast<uint32_t>(length);
-  std::vector<int32_t> ranges;
-  for (const uint32_t d : dims) ranges.insert(ranges.end(), {0, static_cast<int32_t>(d), 1});
-  const TensorRef y = l.temp(dims, x);
-  l.add("StridedSlice", {x}, {y}, {qnn::signed_words("ranges", {4, 3}, ranges)});
-  return y;
+  return beginning(l, x, dims);
 }
 
 }  // namespace

@@ -59,14 +59,8 @@ bool is_one_number(const Tensor& data) {
 // So many places of a number behind the last axis of x, computed of it: what is a constant is left out.
 TensorRef number_behind(Lowering& l, TensorRef x, int64_t places, double value) {
   std::vector<uint32_t> dims = l.spec(x).dims;
-  std::vector<int32_t> ranges;
-  for (size_t i = 0; i < dims.size(); ++i)
-    for (const uint32_t v : {0u, i + 1 < dims.size() ? dims[i] : 1u, 1u})
-      ranges.push_back(static_cast<int32_t>(v));
   dims.back() = 1;
-  TensorRef y = l.temp(dims, x);
-  l.add("StridedSlice", {x}, {y},
-        {qnn::signed_words("ranges", {static_cast<uint32_t>(dims.size()), 3}, ranges)});
+  TensorRef y = beginning(l, x, dims);
   dims.back() = static_cast<uint32_t>(places);
   Tensor number = Tensor::scalar(value, DType::f32);
   number.shape = {places};
