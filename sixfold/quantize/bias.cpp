@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sixfold/engine/session.h"
+#include "sixfold/quantize/product.h"
 #include "sixfold/quantize/round.h"
 #include "sixfold/quantize/simulate.h"
 
@@ -228,7 +229,7 @@ std::vector<bool> find_last_values(const Graph& graph) {
   const std::vector<NodeId> order = graph.order();
   for (size_t i = order.size(); i-- > 0;) {
     const Node& node = graph.node(order[i]);
-    if (node.op == Op::convolution || node.op == Op::linear || node.op == Op::matmul) continue;
+    if (is_product(node)) continue;
     const bool any = std::any_of(node.outputs.begin(), node.outputs.end(),
                                  [&](ValueId v) { return static_cast<bool>(reaches[v.index]); });
     for (const ValueId v : node.inputs)

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <optional>
 
+#include "sixfold/quantize/product.h"
+
 namespace sixfold {
 namespace {
 
 constexpr float kSmaller = 0.6f, kLeastPart = 0.2f;
 constexpr double kLeastGain = 0.3;  // dB of a try
 
-bool is_product(const Node& node) {
-  return node.op == Op::convolution || node.op == Op::linear || node.op == Op::matmul;
-}
 bool is_sigmoid(const Node& node) { return quantize_rule(node) == QuantizeRule::unit; }
 // Its result lies on the operand's grid.
 bool follows(const Node& node) {

@@ -1,4 +1,4 @@
-// Convolutions and linear layers whose weights are constants that may be changed.
+// Products of operands and weights; those whose weights are constants that may be changed.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,9 @@
 
 namespace sixfold {
 
+inline bool is_product(const Node& node) {
+  return node.op == Op::convolution || node.op == Op::linear || node.op == Op::matmul;
+}
 bool is_plain_constant(const Graph& graph, ValueId v);
 // A constant that only this node reads from now on, as floats to change.
 float* own_data(Graph& graph, NodeId node, size_t operand);

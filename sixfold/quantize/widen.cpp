@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sixfold/quantize/product.h"
+
 namespace sixfold {
 namespace {
 
@@ -94,10 +96,6 @@ void add_logarithms(const Graph& graph, const Observations& seen, std::set<uint3
           next.push_back(p);
     }
   }
-}
-
-bool is_product(const Node& node) {
-  return node.op == Op::convolution || node.op == Op::linear || node.op == Op::matmul;
 }
 
 }  // namespace
