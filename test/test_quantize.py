@@ -82,6 +82,12 @@ def test_weights_have_a_scale_for_each_channel(flags, types, samples, tmp_path):
     assert {w["enc_type"] for w in json.loads((tmp_path / "e.json").read_text())["param_encodings"]} == types
 
 
+def test_samples_alone_mean_8_bits(samples, tmp_path):
+    assert made(tmp_path / "q.pte", samples, "--no-accuracy")["precision"] == "8a8w"
+    done = call("compile", MODEL, "-o", tmp_path / "h.pte", "--json", env=environment())
+    assert json.loads(done.stdout)["precision"] == "fp16"
+
+
 def test_samples_are_asked_for(tmp_path):
     said = fails("compile", MODEL, "-o", tmp_path / "m.pte", "--backend", "htp", "--precision", "8a8w", env=environment())
     assert "--calib" in said

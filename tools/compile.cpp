@@ -194,6 +194,7 @@ Json describe(const std::vector<Compiled>& compiled, const Package& package, con
   return {{"delegates", delegates},
           {"engine", htp.engine},
           {"soc", htp.soc},
+          {"precision", htp.precision},
           {"cpu_nodes", cpu_nodes},
           {"cache", {{"hits", htp.cache_hits}, {"misses", htp.cache_misses}}},
           {"notes", htp.notes},
@@ -208,6 +209,7 @@ Json describe(const std::vector<Compiled>& compiled, const Package& package, con
 void print_fallbacks(const std::vector<Compiled>& compiled, const Json& report) {
   const size_t left = report["cpu_nodes"].size();
   print_line(cat("on the NPU (", report["soc"].get<std::string>(), ", ", report["engine"].get<std::string>(),
+                 ", ", report["precision"].get<std::string>(),
                  "): ", left == 0 ? std::string("all nodes") : cat("all but ", counted(left, "node"))));
   for (const Compiled& c : compiled)
     for (const std::string& line : c.htp.cpu_lines) print_line(line);

@@ -309,6 +309,7 @@ Status compile_for_htp(std::vector<HtpMethod>& methods, const HtpChoice& choice,
   report->qnn_cpu_s = qnn::library_usage().cpu_s;
   report->engine = device.engine;
   report->soc = device.soc_name;
+  report->precision = choice.precision;
   report->library = device.library;
   report->cache_hits = cache.hits();
   report->cache_misses = cache.misses();

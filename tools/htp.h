@@ -67,7 +67,7 @@ Result<std::function<Status(Graph&)>> trial_grids(const HtpChoice& choice, HtpTa
 
 struct HtpReport {
   double qnn_cpu_s = 0;  // inside the engine
-  std::string engine, soc;
+  std::string engine, soc, precision;
   std::pair<std::string, std::string> library;  // for the manifest: "qnn", "2.49.40"
   size_t cache_hits = 0, cache_misses = 0;
   std::vector<std::string> notes;

@@ -91,11 +91,15 @@ void add_htp(CLI::App& command, HtpChoice& htp) {
   command.add_option("--engine", htp.engine, "Who compiles: emulator (ours), or qnn (Qualcomm's libraries)")
       ->capture_default_str();
   command.add_option("--qnn-lib-dir", htp.qnn_lib_dir, "Folder of Qualcomm's libraries");
-  command
-      .add_option("--precision", htp.precision,
-                  "Of what the model does not say itself: fp16, fp16a8w (8-bit weights), 8a8w, 8a4w, 16a16w, "
-                  "16a8w, 16a4w, 16a4w_block or 16a2w (bits of activations and weights); auto: by layer")
-      ->capture_default_str();
+  CLI::Option* precision = command.add_option("--precision", htp.precision,
+                                              "Of what the model does not say itself: fp16, fp16a8w (8-bit "
+                                              "weights), 8a8w, 8a4w, 16a16w, 16a8w, 16a4w, "
+                                              "16a4w_block or 16a2w (bits of activations and weights); auto: "
+                                              "by layer. Default: 8a8w with --calib, fp16 "
+                                              "without");
+  command.parse_complete_callback([precision, &htp] {
+    if (precision->count() == 0 && !htp.calib.empty()) htp.precision = "8a8w";
+  });
   command
       .add_option("--max-loss", htp.max_loss,
                   "With --precision auto: how much of the outputs' power may be noise, as 0.01 (20 dB)")
