@@ -175,6 +175,35 @@ TEST(LibraryNumbers, cubic_weights_are_reals_and_reach_beyond_the_inputs_range) 
                      227, 153, 100, 158, 107, 35, 176, 149, 121, 121, 92,  66,  90,  157, 174, 58, 75, 141}));
 }
 
+TEST(LibraryNumbers, places_of_a_grid_have_16_bits_and_are_blended_along_x_first) {
+  const Operand x{DataType::ufixed16, {1, 3, 4, 1}, {1e-4f, -30000}, series(12, 700, 9137, 65521)};
+  const Operand grid{DataType::ufixed16, {1, 3, 4, 2}, {5.5e-5f, -23348}, series(24, 900, 5501, 65521)};
+  const auto sampled = [&](uint32_t padding) {
+    return given("GridSample", {x, grid}, DataType::ufixed16, {1, 3, 4, 1}, {1.1e-4f, -31000},
+                 {{"padding_mode", padding}});
+  };
+  EXPECT_EQ(sampled(0),
+            (Numbers{30507, 23295, 38654, 32591, 31000, 31000, 29550, 25089, 38036, 32780, 31000, 31000}));
+  EXPECT_EQ(sampled(1),
+            (Numbers{4364, 23295, 38654, 33356, 36167, 36167, 4364, 25089, 38036, 33804, 36167, 36167}));
+  EXPECT_EQ(sampled(2),
+            (Numbers{4364, 23293, 38654, 33356, 42293, 48863, 4364, 25088, 38036, 33805, 43359, 47069}));
+}
+
+TEST(LibraryNumbers, fractions_between_pixels_are_halves) {
+  const auto parts = [](size_t count, int first, int step, double of) {
+    Numbers out = series(count, first, step, 251);
+    for (double& v : out) v = (v - 125) / of;
+    return out;
+  };
+  const Operand x{DataType::f32, {1, 3, 4, 1}, {}, parts(12, 7, 37, 8)};
+  const Operand grid{DataType::f32, {1, 3, 4, 2}, {}, parts(24, 9, 53, 100)};
+  const Numbers y =
+      given("GridSample", {x, grid}, DataType::f32, {1, 3, 4, 1}, {}, {{"padding_mode", uint32_t{1}}});
+  EXPECT_EQ(y, (Numbers{-13.7265625, 1.4580078125, -0.875, 5.3828125, 3.083984375, -5.96484375,
+                        -0.52099609375, -0.875, 2.5625, -0.875, 3.1953125, 2.06640625}));
+}
+
 TEST(LibraryNumbers, a_sigmoid_of_what_is_negative_has_the_other_sides_steps) {
   const Operand x{DataType::f32, {5}, {}, {-8, -6, -4, -0.5, 0.5}};
   Numbers y = given("Sigmoid", {x}, DataType::f32, {5}, {});

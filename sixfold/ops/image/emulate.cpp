@@ -1,8 +1,7 @@
 // Resampling of images [N, H, W, C] on the emulator.
 //
 // Fixed point: weights of 14 bits for each axis; products are summed exactly and scaled once, halves up.
-// Cubic weights are reals. Floats: in double, rounded to half once. GridSample, whose places are data, is
-// computed over reals.
+// Cubic weights are reals. Floats: in double, rounded to half once.
 #include <cmath>
 
 #include "sixfold/emulator/elements.h"
@@ -201,80 +200,6 @@ struct Resize {
   }
 };
 
-// Of images [N, H, W, C] and volumes [N, D, H, W, C]; a place is (x, y) or (x, y, z): the last axis first.
-struct GridSample {
-  std::vector<int64_t> extents;  // of the input's two or three axes
-  int64_t batch, places, channels;
-  bool align, nearest;
-  uint32_t padding;  // 0 zeros, 1 border, 2 reflection
-  Codec x, grid, y;
-
-  double unnormalized(double v, int64_t extent) const {
-    const auto n = static_cast<double>(extent);
-    return align ? (v + 1) / 2 * (n - 1) : ((v + 1) * n - 1) / 2;
-  }
-  double placed(double v, int64_t extent) const {
-    const auto n = static_cast<double>(extent);
-    if (padding == 2) {
-      const double low = align ? 0 : -0.5, span = align ? n - 1 : n;
-      if (span <= 0) return 0;
-      double d = std::fmod(std::abs(v - low), 2 * span);
-      if (d > span) d = 2 * span - d;
-      v = d + low;
-    }
-    return padding == 0 ? v : std::clamp(v, 0.0, n - 1);
-  }
-
-  // Element offsets of the corners around a place, and how much of each.
-  struct Corners {
-    int64_t at[8];
-    double weights[8];
-    size_t count = 0;
-  };
-  Corners corners(std::span<const double> where) const {
-    Corners out;
-    const size_t axes = extents.size();
-    for (size_t corner = 0; corner < (nearest ? 1u : 1u << axes); ++corner) {
-      int64_t at = 0;
-      double weight = 1;
-      bool inside = true;
-      for (size_t a = 0; a < axes; ++a) {
-        const double v = placed(unnormalized(where[axes - 1 - a], extents[a]), extents[a]);
-        const double low = std::floor(v), high = static_cast<double>(corner >> a & 1);
-        const double i = nearest ? std::nearbyint(v) : low + high;
-        weight *= nearest ? 1 : high > 0 ? v - low : 1 - (v - low);
-        inside = inside && i >= 0 && i < static_cast<double>(extents[a]);  // NaN is outside
-        at = at * extents[a] + (inside ? static_cast<int64_t>(i) : 0);
-      }
-      if (!inside) continue;
-      out.at[out.count] = at * channels;
-      out.weights[out.count++] = weight;
-    }
-    return out;
-  }
-  void run(const Run& run) const {
-    int64_t volume = channels;
-    for (const int64_t e : extents) volume *= e;
-    with_type(x.dtype, [&](auto t) {
-      using T = decltype(t);
-      run.pool.for_ranges(batch * places, 256, [&](int64_t begin, int64_t end) {
-        for (int64_t o = begin; o < end; ++o) {
-          double where[3];
-          const std::span<double> place(where, extents.size());
-          grid.read(run.ins[1], o * static_cast<int64_t>(place.size()), 1, place);
-          const Corners c = corners(place);
-          const T* image = run.in<T>(0) + o / places * volume;
-          for (int64_t k = 0; k < channels; ++k) {
-            double sum = 0;
-            for (size_t i = 0; i < c.count; ++i) sum += c.weights[i] * x.decode(image[c.at[i] + k]);
-            run.out<T>()[o * channels + k] = y.encode<T>(sum);
-          }
-        }
-      });
-    });
-  }
-};
-
 }  // namespace
 
 Status check_resize(const OpView& op, const DeviceModel&) {
@@ -299,37 +224,6 @@ Result<Step> prepare_resize(const OpView& op, Prepare& prepare) {
                              x.dims[0], x.dims[1], x.dims[2], y.dims[1], y.dims[2], x.dims[3], from, to,
                              from.scale == to.scale ? 1.0 : from.scale / to.scale,
                              Recode::between(x, y, true)});
-}
-
-Status check_grid_sample(const OpView& op, const DeviceModel&) {
-  const TensorDef &x = op.in(0), &g = op.in(1), &y = op.out();
-  if (x.dtype != y.dtype)
-    return unsupported("in[0] is ", qnn::to_text(x.dtype), ", out[0] ", qnn::to_text(y.dtype));
-  const size_t rank = x.rank();
-  bool fits = (rank == 4 || rank == 5) && g.rank() == rank && y.rank() == rank && x.count() > 0;
-  fits = fits && g.dims[0] == x.dims[0] && y.dims[0] == x.dims[0] && g.dims.back() == rank - 2 &&
-         y.dims.back() == x.dims.back();
-  for (size_t d = 1; fits && d + 1 < rank; ++d) fits = y.dims[d] == g.dims[d];
-  if (!fits) return unsupported("in[0] has dims ", x.dims, ", in[1] ", g.dims, ", out[0] ", y.dims);
-  if (op.u32("mode", 0) > 1 || op.u32("padding_mode", 0) > 2)
-    return unsupported("mode is ", op.u32("mode", 0), ", padding_mode ", op.u32("padding_mode", 0));
-  return {};
-}
-
-Result<Step> prepare_grid_sample(const OpView& op, Prepare& prepare) {
-  prepare.use_constants();
-  const TensorDef &x = op.in(0), &y = op.out();
-  GridSample step{.extents = {x.dims.begin() + 1, x.dims.end() - 1},
-                  .batch = x.dims[0],
-                  .places = y.count() / x.dims[0] / x.dims.back(),
-                  .channels = x.dims.back(),
-                  .align = op.boolean("align_corners", false),
-                  .nearest = op.u32("mode", 0) == 1,
-                  .padding = op.u32("padding_mode", 0),
-                  .x = Codec::of(x),
-                  .grid = Codec::of(op.in(1)),
-                  .y = Codec::of(y)};
-  return prepare.step(std::move(step));
 }
 
 }  // namespace sixfold::emulator
