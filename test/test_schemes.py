@@ -96,6 +96,36 @@ def test_products_of_16_bits_need_a_later_chip(tmp_path):
     assert made(tmp_path, "--precision", "16a8w", "--strict")[0]["notes"] == []
 
 
+class Halves(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wide, self.point = torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.Conv2d(16, 16, 1)
+        self.deep, self.odd = torch.nn.Conv2d(16, 6, 3, groups=2), torch.nn.Conv2d(6, 8, 1)
+        self.up, self.fc = torch.nn.ConvTranspose2d(8, 8, 2, stride=2), torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        x = self.up(self.odd(self.deep(self.point(self.wide(x)))))
+        return self.fc(x.mean((2, 3)))
+
+
+def test_weights_that_halves_are_not_multiplied_with_stay_float_on_the_npu(tmp_path):
+    torch.manual_seed(0)
+    x, model = torch.randn(1, 8, 8, 8), Halves().eval()
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "model.pt2")
+    np.save(tmp_path / "x.npy", x.numpy())
+    compiles = ["compile", tmp_path / "model.pt2", "-o", tmp_path / "m.pte", "--precision", "fp16a8w"]
+    report = json.loads(call(*compiles, "--json").stdout)
+    assert report["delegates"] == 1 and report["cpu_nodes"] == []
+    told = " ".join(n for n in report["methods"][0]["notes"] if "stay float" in n)
+    assert [name for name in ("conv2d", "conv2d_1", "conv2d_2", "conv2d_3", "conv_transpose2d", "linear") if
+            any(name in n.rsplit(": ", 1)[1].split(", ") for n in report["methods"][0]["notes"])] == [
+                "conv2d", "conv2d_2", "conv2d_3", "conv_transpose2d"], told
+    assert "stay float" in fails(*compiles, "--strict")
+    assert call("run", tmp_path / "m.pte", "--input", tmp_path / "x.npy", "--output-dir", tmp_path).returncode == 0
+    want, got = model(x).detach().numpy(), np.load(tmp_path / "output_0.npy")
+    assert np.abs(want - got).max() < 0.01 * np.abs(want).max()
+
+
 class Logarithms(torch.nn.Module):
     def forward(self, x):
         return torch.log(x + 0.01) - torch.log(x.flip(-1) + 0.01)

@@ -9,11 +9,11 @@
 #include "sixfold/qnn/soc.h"
 #include "sixfold/qnn/wrapper.h"
 #include "sixfold/quantize/scheme.h"
-#include "sixfold/quantize/weights.h"
 #include "sixfold/rewrite/encodings.h"
 #include "sixfold/rewrite/prepare.h"
 #include "tools/audit.h"
 #include "tools/contexts.h"
+#include "tools/integer_weights.h"
 #include "tools/soc_file.h"
 
 namespace sixfold::tools {
@@ -130,10 +130,6 @@ Status refuse_idle_options(const HtpChoice& choice, std::vector<std::string>& no
 Result<PlannedMethod> plan_for_htp(HtpMethod& method, const HtpChoice& choice, HtpTargetDevice& device) {
   PlannedMethod out{std::move(method.source->graph), {}, {}};
   SF_ASSIGN(const Scheme scheme, scheme_of(choice));
-  if (scheme.computes_in_float() && scheme.weight_bits > 0)
-    for (std::string& note :
-         quantize_weights(out.canonical, {choice.per_channel_conv, choice.per_channel_linear}))
-      method.notes.push_back(std::move(note));
   const bool quantizes = !scheme.computes_in_float();
   if (!quantizes) SF_TRY(refuse_idle_options(choice, method.notes));
   out.options.target = {.arch = device.arch, .single_heads = choice.single_heads, .quantizes = quantizes};
@@ -144,7 +140,13 @@ Result<PlannedMethod> plan_for_htp(HtpMethod& method, const HtpChoice& choice, H
   if (quantizes) {
     SF_ASSIGN(out.options.grids, trial_grids(choice, device));
   }
-  SF_ASSIGN(out.plan, plan_graph(out.canonical, asked, out.options));
+  if (scheme.computes_in_float() && scheme.weight_bits > 0) {
+    SF_ASSIGN(out.plan,
+              plan_integer_weights(out.canonical, {choice.per_channel_conv, choice.per_channel_linear}, asked,
+                                   out.options, choice.strict, method.notes));
+  } else {
+    SF_ASSIGN(out.plan, plan_graph(out.canonical, asked, out.options));
+  }
   if (choice.apply_fixes && !out.plan.parts.fallbacks.empty()) {
     SF_TRY(apply_offered(out.canonical, audit_nodes(out.canonical, out.plan, asked, out.options),
                          out.options.target, &method.notes));

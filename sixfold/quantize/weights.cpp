@@ -188,8 +188,8 @@ Encoding block_encoding(const Tensor& weight, int32_t axis, int64_t block, int b
   return e;
 }
 
-std::vector<std::string> quantize_weights(Graph& graph, const WeightScheme& scheme) {
-  std::vector<std::string> notes;
+std::vector<NodeId> quantize_weights(Graph& graph, const WeightScheme& scheme) {
+  std::vector<NodeId> given;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (node.op != Op::convolution && node.op != Op::linear) continue;
@@ -197,18 +197,11 @@ std::vector<std::string> quantize_weights(Graph& graph, const WeightScheme& sche
     if (weight.kind != ValueKind::constant || weight.encoding || !is_float(weight.type.dtype)) continue;
     const bool conv = node.op == Op::convolution;
     const bool per_channel = conv ? scheme.per_channel_conv : scheme.per_channel_linear;
-    const int64_t channels =
-        graph.dims(node.input(0))[conv ? 1 : graph.dims(node.input(0)).size() - 1].value_or(0);
-    if (conv && channels % 4 != 0) {
-      notes.push_back(cat(graph.origin(node).name,
-                          ": its weight stays float, since HTP multiplies halves with integers ",
-                          "only for input channels that are a multiple of 4, and it has ", channels));
-      continue;
-    }
     const int32_t axis = !per_channel ? -1 : conv && node.attrs.flag("transposed") ? 1 : 0;
     weight.encoding = weight_encoding(weight.constant, axis, 8);
+    given.push_back(id);
   }
-  return notes;
+  return given;
 }
 
 }  // namespace sixfold

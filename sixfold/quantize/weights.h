@@ -10,10 +10,8 @@ struct WeightScheme {
   bool per_channel_linear = false;
 };
 
-// Gives the constant weights of convolutions and linear layers encodings. Returns what did not get what was
-// asked for, in words: with halves, HTP takes a scale for each channel only where input channels are a
-// multiple of 4.
-std::vector<std::string> quantize_weights(Graph& graph, const WeightScheme& scheme);
+// Gives the constant weights of convolutions and linear layers encodings; returns these nodes.
+std::vector<NodeId> quantize_weights(Graph& graph, const WeightScheme& scheme);
 
 // The range of a weight as the symmetric encoding of so many bits. axis -1: one scale.
 Encoding weight_encoding(const Tensor& weight, int32_t axis, int bits);

@@ -73,14 +73,25 @@ Status check_memory(const OpView& op, const ConvShape& s, const DeviceModel& dev
   return unsupported("a tile of it needs ", bytes, " bytes of VTCM, and the device has ", most);
 }
 
+// Halves times integers: filters of one tap alone.
+Status check_integer_weights(const OpView& op, const ConvShape& s) {
+  if (!op.in(1).is_per_channel()) return unsupported("in[1] needs a scale for each channel beside floats");
+  if (op.in(1).dims[0] != 1 || op.in(1).dims[1] != 1)
+    return unsupported("in[1].shape[0] and in[1].shape[1] must be [1,1] respectively");
+  if (s.window.groups != 1) return unsupported("integers beside floats, and group is ", s.window.groups);
+  if (op.in(0).dims[3] % 4 != 0)
+    return unsupported("integers beside floats need input channels that are a multiple of 4, there are ",
+                       op.in(0).dims[3]);
+  return {};
+}
+
 }  // namespace
 
 Status check_conv2d(const OpView& op, const DeviceModel& device) {
   SF_ASSIGN(const ConvShape s, read_conv(op));
   SF_TRY(check_memory(op, s, device));
   if (op.in(0).is_float() != op.out().is_float()) return unsupported("in[0] and out[0] are of two kinds");
-  if (op.in(0).is_float() && !op.in(1).is_float() && (op.in(1).dims[0] != 1 || op.in(1).dims[1] != 1))
-    return unsupported("in[1].shape[0] and in[1].shape[1] must be [1,1] respectively");
+  if (op.in(0).is_float() && !op.in(1).is_float()) SF_TRY(check_integer_weights(op, s));
   return {};
 }
 
