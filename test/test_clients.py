@@ -1,6 +1,6 @@
 """Programs that were written for Qualcomm's libraries run on ours, unchanged: ONNX Runtime's QNN provider, ExecuTorch's AOT and delegate.
 
-Small models; SIXFOLD_CLIENTS=all takes MobileNetV2 and all programs of make_npu_peer_programs.py too.
+Small models; SIXFOLD_CLIENTS=all takes MobileNetV2 and all programs of make_npu_peer_programs.py and make_torchao_programs.py too.
 """
 import csv
 import json
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnxruntime_qnn")
-from conftest import ROOT, SIXFOLD, WORK
+from conftest import ROOT, SIXFOLD, WORK, call
 
 BUILD = SIXFOLD.parent
 SDK = BUILD / "qnn"
@@ -71,3 +71,21 @@ def test_executorch_lowers_and_runs_with_our_libraries(libraries):
     want = model(*peers.IMAGE).detach().numpy()
     got = np.load(out / "q8_one/forward.0.out_0.npy")
     assert np.linalg.norm(want - got) < 0.05 * np.linalg.norm(want)
+
+
+def test_models_that_torchao_quantized_become_the_integers_that_executorch_makes(libraries):
+    """Both programs give the same bits: encodings, weights and biases of the file are what is computed with."""
+    out = WORK / "torchao_programs"
+    only = "" if ALL else r"^(image\.8a8w\.qat|rows\.16a4w_block\.ptq)$"
+    names = run("make_torchao_programs.py", out, "--list", "--only", only).split()
+    assert len(names) == (15 if ALL else 2)
+    run("make_torchao_programs.py", out, "--only", only, QNN_SDK_ROOT=str(SDK), LD_LIBRARY_PATH=str(libraries))
+    for name in names:
+        folder = out / name
+        report = json.loads(call("compile", folder / "model.pt2", "-o", folder / "ours.pte", "--json").stdout)
+        assert report["delegates"] == 1 and report["cpu_nodes"] == [], name
+        results = []
+        for program in ("model", "ours"):
+            assert call("run", folder / f"{program}.pte", "--input", folder / "x.npy", "--output-dir", folder / program).returncode == 0, name
+            results.append(np.load(folder / program / "output_0.npy"))
+        assert np.array_equal(*results), name

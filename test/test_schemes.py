@@ -169,6 +169,36 @@ def test_a_model_that_is_quantized_keeps_its_encodings_whatever_the_precision(tm
         assert any(e["bw"] == bits and round(e["scale"][0], 6) not in (0.05, 0.125) for e in encodings["activation_encodings"]), found
 
 
+class Stored(torch.nn.Module):
+    """As convert_pt2e writes it, with the integers of weight and bias in the file."""
+
+    def __init__(self, bias):
+        super().__init__()
+        self.register_buffer("w", torch.randint(-127, 128, (8, 16), dtype=torch.int8))
+        self.register_buffer("b", torch.full((8,), round(bias / 1e-7), dtype=torch.int32))
+
+    def forward(self, x):
+        q = torch.ops.quantized_decomposed
+        grid = (1e-3, 100, 0, 255, torch.uint8)
+        x = q.dequantize_per_tensor(q.quantize_per_tensor(x, *grid), *grid)
+        w = q.dequantize_per_tensor(self.w, 1e-8, 0, -127, 127, torch.int8)
+        b = q.dequantize_per_tensor(self.b, 1e-7, 0, -(2**31), 2**31 - 1, torch.int32)
+        y = torch.nn.functional.linear(x, w, b)
+        return q.dequantize_per_tensor(q.quantize_per_tensor(y, *grid), *grid)
+
+
+@pytest.mark.parametrize("bias, reason", [(0.02, ""), (0.03, "beyond 32 bits in steps of operand times weight")])
+def test_a_bias_in_the_file_stays_with_its_layer_and_is_never_cut(bias, reason, tmp_path):
+    torch.manual_seed(0)
+    x, model = torch.rand(2, 3, 16) * 0.1, Stored(bias).eval()
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "model.pt2")
+    np.save(tmp_path / "x.npy", x.numpy())
+    report = json.loads(call("compile", tmp_path / "model.pt2", "-o", tmp_path / "m.pte", "--json").stdout)
+    assert [n["reason"] for n in report["cpu_nodes"]] == [] if not reason else reason in report["cpu_nodes"][0]["reason"]
+    assert call("run", tmp_path / "m.pte", "--input", tmp_path / "x.npy", "--output-dir", tmp_path).returncode == 0
+    assert np.abs(np.load(tmp_path / "output_0.npy") - model(x).numpy()).max() < 1.5e-3
+
+
 class Mixed(Net):
     """With parts that have no name of their own: a folded batch norm, and what attention is made of."""
 

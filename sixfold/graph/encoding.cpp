@@ -23,4 +23,10 @@ Tensor reals_of(const Tensor& integers, const Encoding& e) {
   return out;
 }
 
+const Node* stored_integers(const Graph& graph, ValueId value) {
+  const Node* producer = value.valid() ? graph.producer(value) : nullptr;
+  if (!producer || producer->op != Op::dequantize || !graph.constant(producer->input(0))) return nullptr;
+  return graph.value(value).encoding ? producer : nullptr;
+}
+
 }  // namespace sixfold

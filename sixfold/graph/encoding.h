@@ -8,4 +8,8 @@ namespace sixfold {
 // By tensor, channel or block, in f32.
 Tensor reals_of(const Tensor& integers, const Encoding& e);
 
+// dequantize(constant) whose result has an encoding: a weight's integers, which are not computed but read by
+// whoever uses them. Null where the value is anything else.
+const Node* stored_integers(const Graph& graph, ValueId value);
+
 }  // namespace sixfold

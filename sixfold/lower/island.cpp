@@ -10,12 +10,6 @@ using qnn::TensorKind;
 using qnn::TensorSpec;
 using qnn::words;
 
-const Node* stored_integers(const Graph& graph, ValueId value) {
-  const Node* producer = value.valid() ? graph.producer(value) : nullptr;
-  if (!producer || producer->op != Op::dequantize || !graph.constant(producer->input(0))) return nullptr;
-  return graph.value(value).encoding ? producer : nullptr;
-}
-
 const Tensor* constant_of(const Graph& graph, ValueId value) {
   if (const Node* dequantize = stored_integers(graph, value)) return graph.constant(dequantize->input(0));
   return graph.constant(value);

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "sixfold/graph/graph.h"
+#include "sixfold/graph/encoding.h"
 #include "sixfold/lower/form.h"
 #include "sixfold/qnn/types.h"
 
@@ -12,9 +12,7 @@ namespace sixfold {
 
 using qnn::TensorRef;
 
-// dequantize(constant), a weight whose integers the file has: that node, or null.
-const Node* stored_integers(const Graph& graph, ValueId value);
-// Those integers, or the data of a constant; null where a value is neither.
+// stored_integers, or the data of a constant; null where a value is neither.
 const Tensor* constant_of(const Graph& graph, ValueId value);
 
 // Every tensor and op of the island so far. Owns nothing of the graph, which must outlive it.

@@ -131,20 +131,30 @@ TensorRef Lowering::bias(size_t i, size_t x, size_t w) {
     e.scales.push_back(ex->scales[0] * (ew->block > 0 ? scale / 16 : scale));
     e.zero_points.push_back(0);
   }
-  // The device reads the integers on this grid, whatever the tensor says: those of another are rounded anew.
-  if (own && !is_float(data->dtype)) {
-    bool same = own->storage == DType::i32 && own->scales.size() == e.scales.size() && own->block == 0;
-    for (size_t c = 0; c < e.scales.size() && same; ++c)
-      same = std::abs(own->scales[c] - e.scales[c]) <= 1e-3f * e.scales[c];
-    if (same) return island_.view(v, {.form = Form::plain, .fixed = true});
+  // The device reads the integers on this grid, whatever the tensor says, but for one scale of a bias beside
+  // one of a weight: those of another are rounded anew.
+  const bool stored = own && !is_float(data->dtype);
+  const bool alike =
+      stored && own->storage == DType::i32 && own->scales.size() == e.scales.size() && own->block == 0;
+  bool same = alike;
+  for (size_t c = 0; c < e.scales.size() && same; ++c)
+    same = std::abs(own->scales[c] - e.scales[c]) <= 1e-3f * e.scales[c];
+  if (same) return island_.view(v, {.form = Form::plain, .fixed = true});
+  const Tensor reals = to_contiguous(stored ? reals_of(*data, *own) : *data);
+  for (int64_t c = 0; c < reals.count(); ++c) {  // of the model's own encodings: ours make room
+    const double b = element_real(reals, c), step = e.scales[static_cast<size_t>(c) % e.scales.size()];
+    if (std::abs(b) <= 2147483647.0 * step) continue;
+    refuse(cat("its bias of ", b, " is beyond 32 bits in steps of operand times weight, ", step));
+    return {};
   }
+  if (alike && e.axis < 0 && ew->block == 0) return island_.view(v, {.form = Form::plain, .fixed = true});
   TensorSpec t;
   t.name = island_.unique_name(
       cat(graph().value(v).name.empty() ? cat("v", v.index) : graph().value(v).name, "@bias"));
   t.kind = TensorKind::constant;
   t.dtype = DataType::sfixed32;
   t.dims = {static_cast<uint32_t>(channels)};
-  t.data = {.source = own && !is_float(data->dtype) ? reals_of(*data, *own) : *data, .dtype = DType::i32};
+  t.data = {.source = reals, .dtype = DType::i32};
   t.data.grid = {e.quant_min, e.quant_max, e.axis, 0, e.scales, e.zero_points};
   // Groups of a transposed convolution share their scales, and the device asks for as many as the weight has.
   if (e.axis >= 0 && ew->block == 0 && ew->scales.size() < e.scales.size()) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "sixfold/graph/encoding.h"
 #include "sixfold/partition/partition.h"
 
 namespace sixfold {
@@ -81,7 +82,7 @@ class Copier {
 }  // namespace
 
 bool is_stored_weight(const Graph& graph, const Node& node) {
-  return node.op == Op::dequantize && graph.constant(node.input(0)) && graph.value(node.output()).encoding;
+  return node.op == Op::dequantize && stored_integers(graph, node.output());
 }
 
 Extract extract(const Graph& graph, const std::vector<NodeId>& nodes) {

@@ -72,8 +72,7 @@ FallbackCost fallback_cost(const Graph& graph, const Partition& partition, const
 // A reshape: on the CPU it is another look at the same bytes, and costs nothing.
 bool is_view(const Node& node);
 
-// dequantize(constant) whose result has an encoding: a weight's integers, which are not computed but read by
-// whoever uses them. Such nodes belong to no side; they are copied to all that read them.
+// Gives stored_integers: such nodes belong to no side; they are copied to all that read them.
 bool is_stored_weight(const Graph& graph, const Node& node);
 
 // Some nodes as a graph of their own: what they read from elsewhere are its inputs, what others read its

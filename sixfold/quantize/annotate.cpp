@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "sixfold/graph/encoding.h"
 #include "sixfold/quantize/given.h"
 #include "sixfold/quantize/plan.h"
 
@@ -64,11 +65,7 @@ class Annotator {
 
   bool real(ValueId v) const { return v.valid() && is_float(graph_.dtype(v)); }
   bool is_data(ValueId v) const { return real(v) && !is_constant(v); }
-  bool is_constant(ValueId v) const {
-    if (graph_.constant(v)) return true;
-    const Node* p = graph_.producer(v);
-    return p && p->op == Op::dequantize && graph_.constant(p->input(0)) && graph_.value(v).encoding;
-  }
+  bool is_constant(ValueId v) const { return graph_.constant(v) || stored_integers(graph_, v); }
   bool has_grid(ValueId v) const { return is_data(v) && info_[v.index].bits != 0; }
   bool is_quantized(NodeId id) const { return quantized_.contains(id); }
   bool touches_grid(const Node& node) const {
@@ -161,8 +158,7 @@ class Annotator {
   }
 
   bool is_stored(const Node& node) const {
-    return node.op == Op::dequantize && graph_.constant(node.input(0)) &&
-           graph_.value(node.output()).encoding;
+    return node.op == Op::dequantize && stored_integers(graph_, node.output());
   }
 
   // A grid for every value that a node on a grid reads or writes.

@@ -1,6 +1,8 @@
 // Matrix products as ops that the NPU has.
 #include "sixfold/ops/shape/htp.h"
 
+#include "sixfold/graph/encoding.h"
+
 namespace sixfold::htp {
 
 // Both operands get the same rank. More than two batch axes are one, which both have in full: the library
@@ -41,6 +43,7 @@ Match linear(Htp& h) {
   }
   // On a grid, a bias that is computed is added: the library crashes on it.
   if (const ValueId bias = h.in(2); bias.valid() && !h.constant_data(bias) &&
+                                    !stored_integers(h.graph, bias) &&
                                     (h.target.quantizes || h.graph.value(h.node().outputs[0]).encoding)) {
     const ValueId product = h.add(Op::linear, {h.in(0), h.in(1)}, h.attrs());
     return h.result(h.add(Op::add, {product, bias}));
