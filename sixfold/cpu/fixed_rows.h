@@ -65,6 +65,8 @@ struct RealCode {  // real = (q + offset) * scale
 // The nearest, ties away from zero, saturated; NaN is the smallest. Of 8 bits: the nearest of x / scale as a
 // half.
 void quantize_row(const float* x, Stored stored, const RealCode& code, void* y, int64_t n);
+// As the device gives floats: of 8 bits the nearest, ties away from zero, of 16 bits a product of its own
+// floats (cpu/qfloat.h), one to three units in the last place away.
 void dequantize_row(Stored stored, const RealCode& code, const void* x, float* y, int64_t n);
 
 // y = floor(x * min(max(x + 3, 0), 6) / 6 / code.scale) - code.offset, saturated, x being sums[i] * scale[i].

@@ -1,9 +1,11 @@
 // Numbers that Qualcomm's library gave for single ops, and the emulator gives.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "sixfold/emulator/emulator.h"
+#include "sixfold/emulator/numbers.h"
 #include "sixfold/qnn/context.h"
 
 namespace sixfold::emulator {
@@ -40,8 +42,12 @@ void with_stored(DataType dtype, F f) {
       return f(uint8_t{});
     case DataType::ufixed16:
       return f(uint16_t{});
+    case DataType::sfixed16:
+      return f(int16_t{});
     case DataType::i32:
       return f(int32_t{});
+    case DataType::f16:
+      return f(DeviceHalf{});
     default:
       return f(float{});
   }
@@ -202,6 +208,35 @@ TEST(LibraryNumbers, fractions_between_pixels_are_halves) {
       given("GridSample", {x, grid}, DataType::f32, {1, 3, 4, 1}, {}, {{"padding_mode", uint32_t{1}}});
   EXPECT_EQ(y, (Numbers{-13.7265625, 1.4580078125, -0.875, 5.3828125, 3.083984375, -5.96484375,
                         -0.52099609375, -0.875, 2.5625, -0.875, 3.1953125, 2.06640625}));
+}
+
+// In parts of 2^-24.
+Numbers dequantized(DataType dtype, ScaleOffset grid, Numbers x) {
+  const auto n = static_cast<uint32_t>(x.size());
+  Numbers y = given("Dequantize", {{dtype, {n}, grid, std::move(x)}}, DataType::f32, {n}, {});
+  for (double& v : y) v = std::ldexp(v, 24);
+  return y;
+}
+
+TEST(LibraryNumbers, floats_of_16_bits_are_products_of_the_vector_unit) {
+  EXPECT_EQ(dequantized(DataType::ufixed16, {0x1p-16f, 0}, {0, 16384, 24576, 32768, 49152, 65535}),
+            (Numbers{0, 4194305, 6291457.5, 8388610, 12582915, 16776963}));
+  EXPECT_EQ(dequantized(DataType::ufixed16, {0.0001f, -12345}, {0, 1, 12344, 12345, 12346, 40000, 65535}),
+            (Numbers{-20711470, -20709794, -1677.7213134765625, 0, 1677.7218017578125, 46397396, 89238024}));
+  EXPECT_EQ(dequantized(DataType::sfixed16, {0x1.8p-16f, 0}, {-32768, -24577, -1, 0, 1, 3, 32767}),
+            (Numbers{-12582911, -9437569, -383.999969482421875, 0, 384.000091552734375, 1152.0001220703125,
+                     12582529}));
+}
+
+TEST(LibraryNumbers, floats_of_8_bits_are_nearest_ties_away_from_zero) {
+  EXPECT_EQ(dequantized(DataType::ufixed8, {0.0213f, -120}, {0, 24, 72, 96, 120, 144, 168, 255}),
+            (Numbers{-42882564, -34306052, -17153026, -8576513, 0, 8576513, 17153026, 48242884}));
+}
+
+TEST(LibraryNumbers, halves_of_8_bits_have_the_half_of_their_scale) {
+  const Operand x{DataType::ufixed8, {7}, {0.0213f, -120}, {8, 19, 27, 32, 120, 181, 255}};
+  Numbers y = given("Dequantize", {x}, DataType::f16, {7}, {});
+  EXPECT_EQ(y, (Numbers{-2.38671875, -2.15234375, -1.9814453125, -1.875, 0, 1.2998046875, 2.875}));
 }
 
 TEST(LibraryNumbers, a_sigmoid_of_what_is_negative_has_the_other_sides_steps) {

@@ -1,9 +1,10 @@
 // Between types and encodings on the emulator.
 //
 // Quantize: the nearest step, ties away from zero; for 8 bits that of x / scale rounded to a half.
-// Dequantize: the exact real as a float where it leaves the graph, a half where ops go on with it. Convert:
-// integers scaled by a 31-bit multiplier, halves up. Cast: floats are cut towards zero, integers saturate,
-// anything but 0 is true.
+// Dequantize: a float where it leaves the graph (cpu::dequantize_row); a half where ops go on with it, of 8
+// bits the number times the scale's half, ties away from zero, of 16 that of the float. Convert: integers
+// scaled by a 31-bit multiplier, halves up. Cast: floats are cut towards zero, integers saturate, anything
+// but 0 is true.
 #include <cmath>
 
 #include "sixfold/cpu/broadcast.h"
@@ -86,26 +87,38 @@ struct Dequantize {
   bool leaves;
   int64_t count;
 
-  void run(const Run& run) const {
-    if (out == DataType::f32 && leaves && is_narrow_fixed(codec.dtype))
-      return run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
-        cpu::dequantize_row(stored_as(codec.dtype), codec.rows(),
-                            run.ins[0] + begin * static_cast<int64_t>(qnn::size_of(codec.dtype)),
-                            run.out<float>() + begin, end - begin);
-      });
+  bool is_float() const { return out == DataType::f32 && leaves; }
+
+  // Elements that ops go on with, before they are halves.
+  void reals(const std::byte* x, float* y, int64_t n) const {
+    if (qnn::size_of(codec.dtype) == 2)
+      return cpu::dequantize_row(stored_as(codec.dtype), codec.rows(), x, y, n);
+    const bool byte = qnn::size_of(codec.dtype) == 1;
+    const double scale = byte ? to_ieee_half(static_cast<float>(codec.scale)) : codec.scale;
     with_type(codec.dtype, [&](auto t) {
       using T = decltype(t);
-      if constexpr (std::is_integral_v<T>) {
-        const T* x = run.in<T>(0);
-        run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            const auto r = static_cast<float>(codec.decode(x[i]));
-            if (out == DataType::f16)
-              run.out<DeviceHalf>()[i] = DeviceHalf(r);
-            else
-              run.out<float>()[i] = leaves ? r : to_half(r);
-          }
-        });
+      if constexpr (std::is_integral_v<T>)
+        for (int64_t i = 0; i < n; ++i) {
+          const auto q = static_cast<int64_t>(reinterpret_cast<const T*>(x)[i]) + codec.offset;
+          y[i] = static_cast<float>(static_cast<double>(q) * scale);
+        }
+    });
+  }
+  void run(const Run& run) const {
+    const auto size = static_cast<int64_t>(qnn::size_of(codec.dtype));
+    run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      if (is_float() && is_narrow_fixed(codec.dtype))
+        return cpu::dequantize_row(stored_as(codec.dtype), codec.rows(), run.ins[0] + begin * size,
+                                   run.out<float>() + begin, end - begin);
+      float room[256];
+      for (int64_t at = begin; at < end; at += 256) {
+        const int64_t n = std::min<int64_t>(256, end - at);
+        reals(run.ins[0] + at * size, room, n);
+        for (int64_t i = 0; i < n; ++i)
+          if (out == DataType::f16)
+            run.out<DeviceHalf>()[at + i] = DeviceHalf(room[i]);
+          else
+            run.out<float>()[at + i] = is_float() ? room[i] : to_half(room[i]);
       }
     });
   }
