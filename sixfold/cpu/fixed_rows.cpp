@@ -1,12 +1,10 @@
 #include "sixfold/cpu/fixed_rows.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "sixfold/cpu/qfloat.h"
 #include "sixfold/cpu/quant.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -133,61 +131,6 @@ inline hn::Vec<D> nearest(D d, hn::Vec<D> v) {
   const auto size = hn::Abs(v), whole = hn::Floor(size);
   const auto more = hn::Add(whole, hn::Set(d, 1.0));
   return hn::CopySign(hn::IfThenElse(hn::Ge(hn::Sub(size, whole), hn::Set(d, 0.5)), more, whole), v);
-}
-
-// The nearest float of an exact product, ties away from zero: the 29 bits that a double has more are rounded
-// by hand.
-template <typename T>
-void dequantize_bytes(const T* __restrict x, double scale, int32_t offset, float* __restrict y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    const auto bits = std::bit_cast<uint64_t>(static_cast<double>(x[i] + offset) * scale);
-    y[i] = static_cast<float>(std::bit_cast<double>((bits + 0x10000000u) & ~uint64_t{0x1FFFFFFF}));
-  }
-}
-
-// A product of two floats of the vector unit (cpu/qfloat.h). A whole number of 17 bits is one more of its own
-// units there, whatever its sign.
-template <typename D, typename T>
-inline void dequantize_words(D d, const T* x, QFloat scale, int32_t offset, float* y, int64_t n,
-                             int64_t* at) {
-  const hn::RebindToUnsigned<D> du;
-  const hn::Rebind<float, D> df;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto significand = hn::Set(d, static_cast<double>(scale.significand));
-  const auto unit = hn::Set(d, std::ldexp(1.0, scale.exponent - 23)), one = hn::Set(d, 1.0);
-  const auto two = hn::Set(d, 2.0), three = hn::Set(d, 3.0), full = hn::Set(d, 16777216.0);
-  int64_t i = *at;
-  for (; i + lanes <= n; i += lanes) {
-    const auto q = load_reals(d, x + i, offset);
-    const auto exponent = hn::And(hn::BitCast(du, q), hn::Set(du, uint64_t{0x7FF} << 52));  // of 0: 0
-    const auto power = hn::BitCast(d, exponent);
-    const auto inverse = hn::BitCast(d, hn::Sub(hn::Set(du, uint64_t{0x7FE} << 52), exponent));
-    const auto mine = hn::Add(hn::Mul(hn::Mul(q, inverse), hn::Set(d, 8388608.0)), one);
-    const auto exact = hn::Mul(hn::Mul(mine, significand), hn::Set(d, 1.0 / 8388608.0));
-    const auto large = hn::Ge(hn::Abs(exact), full);
-    const auto part = hn::IfThenElse(large, two, one);
-    const auto v = hn::Mul(exact, hn::IfThenElse(large, hn::Set(d, 0.5), one));
-    const auto fours = hn::Mul(hn::Floor(hn::Mul(v, hn::Set(d, 0.25))), hn::Set(d, 4.0));
-    const auto rest = hn::Sub(v, fours);
-    const auto first = hn::IfThenElse(large, two, hn::Set(d, 1.5));
-    const auto second = hn::IfThenElse(large, two, hn::Set(d, 2.5));
-    const auto more =
-        hn::IfThenElse(hn::Le(rest, first), one, hn::IfThenElse(hn::Le(rest, second), two, three));
-    const auto r = hn::Mul(hn::Mul(hn::Add(fours, more), part), hn::Mul(power, unit));
-    hn::StoreU(hn::DemoteTo(df, r), df, y + i);
-  }
-  *at = i;
-}
-
-void dequantize_row_here(Stored stored, const RealCode& code, const void* x, float* y, int64_t n) {
-  const QFloat scale = QFloat::of(static_cast<float>(code.scale));
-  with_stored(stored, [&](auto t) {
-    const auto* from = static_cast<const decltype(t)*>(x);
-    if constexpr (sizeof(t) == 1) return dequantize_bytes(from, code.scale, code.offset, y, n);
-    int64_t i = 0;
-    dequantize_words(Reals(), from, scale, code.offset, y, n, &i);
-    dequantize_words(OneReal(), from, scale, code.offset, y, n, &i);
-  });
 }
 
 // Results of exponents; factor is the output's steps of 1 over the sum.
@@ -321,7 +264,6 @@ namespace sixfold::cpu {
 
 HWY_EXPORT(fixed_pair_here);
 HWY_EXPORT(clamp_row_here);
-HWY_EXPORT(dequantize_row_here);
 HWY_EXPORT(softmax_row_here);
 HWY_EXPORT(norm_row_here);
 
@@ -334,10 +276,6 @@ void fixed_pair(const FixedPair& p, const void* a, int64_t step_a, const void* b
 void clamp_row(Stored stored, const void* x, void* y, int64_t n, int32_t min, int32_t max) {
   quant_kernels();
   HWY_DYNAMIC_DISPATCH(clamp_row_here)(stored, x, y, n, min, max);
-}
-void dequantize_row(Stored stored, const RealCode& code, const void* x, float* y, int64_t n) {
-  quant_kernels();
-  HWY_DYNAMIC_DISPATCH(dequantize_row_here)(stored, code, x, y, n);
 }
 void softmax_row(const SoftmaxRow& s, const void* x, void* y, int64_t n, uint32_t* scratch) {
   quant_kernels();

@@ -62,9 +62,12 @@ struct RealCode {  // real = (q + offset) * scale
   double scale = 1;
   int32_t offset = 0, min = 0, max = 255;
 };
-// The nearest, ties away from zero, saturated; NaN is the smallest. Of 8 bits: the nearest of x / scale as a
+// Whether numbers came as floats or were computed as halves.
+enum class RealType : uint8_t { f32, f16 };
+// The nearest of x times the float of 1 / scale, ties away from zero, saturated; NaN is the smallest. Of 8
+// bits that product is a half, of 16 bits a product of the vector unit's own floats (cpu/qfloat.h) if x is a
 // half.
-void quantize_row(const float* x, Stored stored, const RealCode& code, void* y, int64_t n);
+void quantize_row(const float* x, RealType type, Stored stored, const RealCode& code, void* y, int64_t n);
 // As the device gives floats: of 8 bits the nearest, ties away from zero, of 16 bits a product of its own
 // floats (cpu/qfloat.h), one to three units in the last place away.
 void dequantize_row(Stored stored, const RealCode& code, const void* x, float* y, int64_t n);

@@ -120,7 +120,7 @@ TEST(fixed_rows, reals_are_rounded_to_the_nearest) {
     for (size_t n = 1; n <= x.size(); n += n < 40 ? 1 : 7) {  // the last ones first
       const float* from = x.data() + x.size() - n;
       std::vector<std::byte> y(n * (is_wide(s) ? 2 : 1));
-      quantize_row(from, s, code, y.data(), static_cast<int64_t>(n));
+      quantize_row(from, RealType::f32, s, code, y.data(), static_cast<int64_t>(n));
       const std::vector<int32_t> got = numbers(y, s);
       for (size_t i = 0; i < n; ++i) {
         double v = static_cast<double>(from[i]) / code.scale;

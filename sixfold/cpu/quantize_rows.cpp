@@ -1,6 +1,10 @@
-// To fixed point, from reals, sums and other encodings. Written with vectors: the compiler makes none of
-// loops over floats that round so.
+// From reals to fixed point and back, and from sums and other encodings. Written with vectors: the compiler
+// makes none of loops over floats that round so.
+#include <bit>
+#include <cmath>
+
 #include "sixfold/cpu/fixed_rows.h"
+#include "sixfold/cpu/qfloat.h"
 #include "sixfold/cpu/quant.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -49,16 +53,61 @@ inline void quantize_bytes(D d, const float* x, const RealCode& code, T* y, int6
   *at = i;
 }
 
+// 2^e of numbers with exponent e, and 2^-e. Of 0 the product of both is 0, too.
+template <typename D>
+struct Powers {
+  hn::Vec<D> power, inverse;
+  Powers(D d, hn::Vec<D> v) {
+    const hn::RebindToUnsigned<D> du;
+    const auto exponent = hn::And(hn::BitCast(du, v), hn::Set(du, uint64_t{0x7FF} << 52));
+    power = hn::BitCast(d, exponent);
+    inverse = hn::BitCast(d, hn::Sub(hn::Set(du, uint64_t{0x7FE} << 52), exponent));
+  }
+};
+
+// QFloat::rounded of so many units, as a number of these units.
+template <typename D>
+inline hn::Vec<D> rounded_units(D d, hn::Vec<D> units) {
+  const auto one = hn::Set(d, 1.0), two = hn::Set(d, 2.0), three = hn::Set(d, 3.0);
+  const auto large = hn::Ge(hn::Abs(units), hn::Set(d, 16777216.0));
+  const auto v = hn::Mul(units, hn::IfThenElse(large, hn::Set(d, 0.5), one));
+  const auto fours = hn::Mul(hn::Floor(hn::Mul(v, hn::Set(d, 0.25))), hn::Set(d, 4.0));
+  const auto rest = hn::Sub(v, fours);
+  const auto first = hn::IfThenElse(large, two, hn::Set(d, 1.5));
+  const auto second = hn::IfThenElse(large, two, hn::Set(d, 2.5));
+  const auto more =
+      hn::IfThenElse(hn::Le(rest, first), one, hn::IfThenElse(hn::Le(rest, second), two, three));
+  return hn::Mul(hn::Add(fours, more), hn::IfThenElse(large, two, one));
+}
+
 template <typename D, typename T>
-inline void quantize_words(D d, const float* x, const RealCode& code, T* y, int64_t n, int64_t* at) {
-  const auto scale = hn::Set(d, code.scale), zero = hn::Set(d, -static_cast<double>(code.offset));
+inline void quantize_words(D d, const float* x, RealType type, const RealCode& code, T* y, int64_t n,
+                           int64_t* at) {
+  const float inverse = 1 / static_cast<float>(code.scale);
+  const QFloat factor = QFloat::of(inverse);
+  const bool halves = type == RealType::f16;
+  const auto steps =
+      hn::Set(d, halves ? static_cast<double>(factor.significand) : static_cast<double>(inverse));
+  const auto unit = hn::Set(d, std::ldexp(1.0, factor.exponent - 23));
+  const auto zero = hn::Set(d, -static_cast<double>(code.offset));
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const hn::Rebind<float, D> df;
   const hn::Rebind<int32_t, D> di;
   const hn::Rebind<T, D> dt;
   int64_t i = *at;
   for (; i + lanes <= n; i += lanes) {
-    const auto v = hn::Div(hn::PromoteTo(d, hn::LoadU(df, x + i)), scale);
+    auto v = hn::PromoteTo(d, hn::LoadU(df, x + i));
+    if (halves) {
+      // A half becomes such a float by a product with 1: one more of its own units.
+      const Powers<D> own(
+          d, hn::IfThenElse(hn::Eq(v, hn::Zero(d)), v, hn::Max(hn::Abs(v), hn::Set(d, 0x1p-14))));
+      const auto size =
+          hn::Add(hn::Mul(hn::Mul(hn::Abs(v), own.inverse), hn::Set(d, 8388608.0)), hn::Set(d, 1.0));
+      const auto units = hn::Mul(hn::Mul(hn::CopySign(size, v), steps), hn::Set(d, 1.0 / 8388608.0));
+      v = hn::Mul(rounded_units(d, units), hn::Mul(own.power, unit));
+    } else {
+      v = hn::Mul(v, steps);  // exact
+    }
     const auto size = hn::Abs(v), whole = hn::Floor(size);
     const auto more = hn::Add(whole, hn::Set(d, 1.0));
     const auto near = hn::IfThenElse(hn::Ge(hn::Sub(size, whole), hn::Set(d, 0.5)), more, whole);
@@ -70,19 +119,63 @@ inline void quantize_words(D d, const float* x, const RealCode& code, T* y, int6
 }
 
 template <typename T>
-void quantize_as(const float* x, const RealCode& code, T* y, int64_t n) {
+void quantize_as(const float* x, RealType type, const RealCode& code, T* y, int64_t n) {
   int64_t i = 0;
   if constexpr (sizeof(T) == 1) {
     quantize_bytes(hn::ScalableTag<float>(), x, code, y, n, &i);
     quantize_bytes(hn::CappedTag<float, 1>(), x, code, y, n, &i);
   } else {
-    quantize_words(hn::ScalableTag<double>(), x, code, y, n, &i);
-    quantize_words(hn::CappedTag<double, 1>(), x, code, y, n, &i);
+    quantize_words(hn::ScalableTag<double>(), x, type, code, y, n, &i);
+    quantize_words(hn::CappedTag<double, 1>(), x, type, code, y, n, &i);
   }
 }
 
-void quantize_row_here(const float* x, Stored stored, const RealCode& code, void* y, int64_t n) {
-  with_stored(stored, [&](auto t) { quantize_as(x, code, static_cast<decltype(t)*>(y), n); });
+void quantize_row_here(const float* x, RealType type, Stored stored, const RealCode& code, void* y,
+                       int64_t n) {
+  with_stored(stored, [&](auto t) { quantize_as(x, type, code, static_cast<decltype(t)*>(y), n); });
+}
+
+// The nearest float of an exact product, ties away from zero: the 29 bits that a double has more are rounded
+// by hand.
+template <typename T>
+void dequantize_bytes(const T* __restrict x, double scale, int32_t offset, float* __restrict y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const auto bits = std::bit_cast<uint64_t>(static_cast<double>(x[i] + offset) * scale);
+    y[i] = static_cast<float>(std::bit_cast<double>((bits + 0x10000000u) & ~uint64_t{0x1FFFFFFF}));
+  }
+}
+
+// A product of two QFloats. A whole number of 17 bits is one more of its own units there, whatever its sign.
+template <typename D, typename T>
+inline void dequantize_words(D d, const T* x, QFloat scale, int32_t offset, float* y, int64_t n,
+                             int64_t* at) {
+  const hn::Rebind<float, D> df;
+  const hn::Rebind<int32_t, D> di;
+  const hn::Rebind<T, D> dt;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto significand = hn::Set(d, static_cast<double>(scale.significand));
+  const auto unit = hn::Set(d, std::ldexp(1.0, scale.exponent - 23));
+  int64_t i = *at;
+  for (; i + lanes <= n; i += lanes) {
+    const auto q = hn::PromoteTo(d, hn::Add(hn::PromoteTo(di, hn::LoadU(dt, x + i)), hn::Set(di, offset)));
+    const Powers<D> own(d, q);
+    const auto size = hn::Add(hn::Mul(hn::Mul(q, own.inverse), hn::Set(d, 8388608.0)), hn::Set(d, 1.0));
+    const auto units = hn::Mul(hn::Mul(size, significand), hn::Set(d, 1.0 / 8388608.0));
+    const auto r = hn::Mul(rounded_units(d, units), hn::Mul(own.power, unit));
+    hn::StoreU(hn::DemoteTo(df, r), df, y + i);
+  }
+  *at = i;
+}
+
+void dequantize_row_here(Stored stored, const RealCode& code, const void* x, float* y, int64_t n) {
+  const QFloat scale = QFloat::of(static_cast<float>(code.scale));
+  with_stored(stored, [&](auto t) {
+    const auto* from = static_cast<const decltype(t)*>(x);
+    if constexpr (sizeof(t) == 1) return dequantize_bytes(from, code.scale, code.offset, y, n);
+    int64_t i = 0;
+    dequantize_words(hn::ScalableTag<double>(), from, scale, code.offset, y, n, &i);
+    dequantize_words(hn::CappedTag<double, 1>(), from, scale, code.offset, y, n, &i);
+  });
 }
 
 template <typename D>
@@ -153,12 +246,18 @@ HWY_AFTER_NAMESPACE();
 namespace sixfold::cpu {
 
 HWY_EXPORT(quantize_row_here);
+HWY_EXPORT(dequantize_row_here);
 HWY_EXPORT(hard_swish_here);
 HWY_EXPORT(recode_here);
 
-void quantize_row(const float* x, Stored stored, const RealCode& code, void* y, int64_t n) {
+void quantize_row(const float* x, RealType type, Stored stored, const RealCode& code, void* y, int64_t n) {
   quant_kernels();  // first: the environment may keep all SIMD code to fewer instructions
-  HWY_DYNAMIC_DISPATCH(quantize_row_here)(x, stored, code, y, n);
+  HWY_DYNAMIC_DISPATCH(quantize_row_here)(x, type, stored, code, y, n);
+}
+
+void dequantize_row(Stored stored, const RealCode& code, const void* x, float* y, int64_t n) {
+  quant_kernels();
+  HWY_DYNAMIC_DISPATCH(dequantize_row_here)(stored, code, x, y, n);
 }
 
 void hard_swish_sums(const int32_t* sums, const double* scale, const RealCode& code, uint16_t* y, int64_t n) {

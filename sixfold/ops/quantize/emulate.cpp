@@ -1,10 +1,11 @@
 // Between types and encodings on the emulator.
 //
-// Quantize: the nearest step, ties away from zero; for 8 bits that of x / scale rounded to a half.
+// Quantize: the nearest step, ties away from zero (cpu::quantize_row).
 // Dequantize: a float where it leaves the graph (cpu::dequantize_row); a half where ops go on with it, of 8
 // bits the number times the scale's half, ties away from zero, of 16 that of the float. Convert: integers
 // scaled by a 31-bit multiplier, halves up. Cast: floats are cut towards zero, integers saturate, anything
 // but 0 is true.
+#include <bit>
 #include <cmath>
 
 #include "sixfold/cpu/broadcast.h"
@@ -52,6 +53,7 @@ struct Convert {
 struct Quantize {
   Codec codec;
   DataType in;
+  cpu::RealType type;
   int64_t count;
 
   void run(const Run& run) const {
@@ -61,7 +63,7 @@ struct Quantize {
         for (int64_t at = begin; at < end;) {
           const int64_t n = in == DataType::f16 ? std::min<int64_t>(256, end - at) : end - at;
           if (in == DataType::f16) std::copy_n(run.in<DeviceHalf>(0) + at, n, room);
-          cpu::quantize_row(in == DataType::f16 ? room : run.in<float>(0) + at, stored_as(codec.dtype),
+          cpu::quantize_row(in == DataType::f16 ? room : run.in<float>(0) + at, type, stored_as(codec.dtype),
                             codec.rows(), run.outs[0] + at * static_cast<int64_t>(qnn::size_of(codec.dtype)),
                             n);
           at += n;
@@ -127,7 +129,13 @@ struct Dequantize {
 struct Cast {
   Codec from, to;
   int64_t count;
+  bool leaves = false;  // the graph: floats of 32-bit integers are no halves there
 
+  // Of more than 24 bits the first ones.
+  static float cut_float(int64_t q) {
+    const int more = std::max(0, 40 - std::countl_zero(static_cast<uint64_t>(std::abs(q))));
+    return static_cast<float>(q < 0 ? -(-q >> more << more) : q >> more << more);
+  }
   template <typename T, typename U>
   U convert(T q) const {
     if constexpr (std::is_integral_v<T> && std::is_integral_v<U>) {
@@ -135,6 +143,8 @@ struct Cast {
       const auto v = static_cast<int64_t>(q);
       return static_cast<U>(sizeof(U) == 8 ? v : std::clamp(v, to.limits.min, to.limits.max));
     } else {
+      if constexpr (std::is_integral_v<T> && sizeof(T) == 4 && std::is_same_v<U, float>)
+        if (leaves) return cut_float(static_cast<int64_t>(q));
       const double x = from.decode(q);
       if constexpr (std::is_integral_v<U>) {
         if (to.dtype == DataType::boolean) return static_cast<U>(x != 0);
@@ -177,7 +187,11 @@ Status check_convert(const OpView& op, const DeviceModel&) {
 Result<Step> prepare_convert(const OpView& op, Prepare& prepare) {
   prepare.use_constants();
   const TensorDef &x = op.in(0), &y = op.out();
-  if (x.is_float() && qnn::is_fixed(y.dtype)) return prepare.step(Quantize{Codec::of(y), x.dtype, x.count()});
+  if (x.is_float() && qnn::is_fixed(y.dtype)) {
+    const bool given = x.dtype == DataType::f32 && x.kind == TensorKind::app_write;
+    return prepare.step(
+        Quantize{Codec::of(y), x.dtype, given ? cpu::RealType::f32 : cpu::RealType::f16, x.count()});
+  }
   if (qnn::is_fixed(x.dtype) && y.is_float())
     return prepare.step(Dequantize{Codec::of(x), y.dtype, y.kind == TensorKind::app_read, x.count()});
   if (x.is_float() || y.is_float()) return prepare.step(Cast{Codec::of(x), Codec::of(y), x.count()});
@@ -199,7 +213,8 @@ Status check_cast(const OpView& op, const DeviceModel&) { return check_alike(op)
 
 Result<Step> prepare_cast(const OpView& op, Prepare& prepare) {
   prepare.use_constants();
-  return prepare.step(Cast{Codec::of(op.in(0)), Codec::of(op.out()), op.in(0).count()});
+  return prepare.step(Cast{Codec::of(op.in(0)), Codec::of(op.out()), op.in(0).count(),
+                           op.out().kind == TensorKind::app_read});
 }
 
 }  // namespace sixfold::emulator
