@@ -1,9 +1,12 @@
 #include "sixfold/emulator/graph.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 
+#include "sixfold/cpu/broadcast.h"
 #include "sixfold/emulator/numbers.h"
 #include "sixfold/emulator/op_table.h"
 #include "sixfold/emulator/rules.h"
@@ -20,6 +23,19 @@ bool is_output(TensorKind kind) { return kind == TensorKind::app_read; }
 
 void copy_as_halves(const float* from, float* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = to_half(from[i]);
+}
+// What the vector unit makes of a half that leaves as a float: one more unit of 2^-23 of its power of two,
+// the last bit of its own floats (cpu/qfloat.h).
+void widen_halves(float* x, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<uint32_t>(x[i]), magnitude = bits & 0x7fffffffu;
+    const float more = magnitude < 0x38800000u ? x[i] + std::copysign(0x1p-37f, x[i])  // below 2^-14
+                                               : std::bit_cast<float>(bits + 1);
+    x[i] = magnitude == 0 ? x[i] : more;
+  }
+}
+bool changes_type(const OpDef& op) {
+  return op.type == "Cast" || op.type == "Quantize" || op.type == "Convert";
 }
 // Constants are converted when a graph is prepared, not by the vector unit.
 void round_constants(float* x, int64_t count) {
@@ -133,13 +149,22 @@ Status Graph::add_op(OpDef op) {
   return {};
 }
 
+// Whether a float that this op writes was a half before: not what is made of integers.
+bool Graph::leaves_as_half(const OpDef& op) const {
+  if (device_.arch < 69) return false;  // v68 has no halves
+  const DataType from = op.in.empty() || op.in[0] == kNone ? DataType::f32 : tensors_[op.in[0]].dtype;
+  if (op.type == "Cast") return from != DataType::i32 && from != DataType::u32;
+  return !((op.type == "Dequantize" || op.type == "Convert") && qnn::is_fixed(from));
+}
+
 // Ops may come in any order; they run in the order in which they came as far as operands allow.
 Status Graph::connect() {
   computed_.assign(tensors_.size(), false);
-  for (const OpDef& op : ops_)
+  for (const OpDef& op : ops_) {
+    sees_floats_.push_back(changes_type(op));
     for (const uint32_t t : op.in)
-      if (t != kNone && op.type != "Cast" && op.type != "Quantize" && op.type != "Convert")
-        computed_[t] = true;
+      if (t != kNone && !changes_type(op)) computed_[t] = true;
+  }
   std::vector<uint32_t> producer(tensors_.size(), kNone);
   for (uint32_t i = 0; i < tensors_.size(); ++i) {
     if (is_input(tensors_[i].kind)) inputs_.push_back(i);
@@ -156,8 +181,11 @@ Status Graph::connect() {
                                 tensors_[t].name);
       producer[t] = i;
     }
-  for (const uint32_t t : outputs_)
+  for (const uint32_t t : outputs_) {
     if (producer[t] == kNone) return invalid_argument("no op writes output ", tensors_[t].name);
+    if (tensors_[t].dtype == DataType::f32 && leaves_as_half(ops_[producer[t]]))
+      widened_outputs_.push_back(t);
+  }
 
   std::vector<uint32_t> waiting(ops_.size(), 0);
   std::vector<std::vector<uint32_t>> users(ops_.size());
@@ -247,9 +275,9 @@ void Graph::fuse() {
   }
 }
 
-// Inputs that are floats are copied as halves, except those that only change their type: Cast and Quantize
-// see all bits. Other inputs and all outputs are used where the client has them, so they need a place only
-// when theirs is not aligned: then room is taken for one execution.
+// Inputs that are floats are copied as halves, for all ops but those that change their type: Cast and
+// Quantize see all bits, where the client has them. Other inputs and all outputs are used where the client
+// has them, so they need a place only when theirs is not aligned: then room is taken for one execution.
 bool Graph::is_staged(uint32_t tensor) const {
   return is_input(tensors_[tensor].kind) && tensors_[tensor].dtype == DataType::f32 && computed_[tensor];
 }
@@ -333,6 +361,7 @@ Result<std::unique_ptr<Graph::Workspace>> Graph::workspace() const {
   auto w = std::make_unique<Workspace>();
   SF_ASSIGN(w->memory, OwnedBlock::take(allocator_, std::max<uint64_t>(arena_bytes_, 64), "activations"));
   w->at.assign(tensors_.size(), nullptr);
+  w->floats.assign(tensors_.size(), nullptr);
   w->operands.assign(most_operands_, nullptr);
   for (size_t t = 0; t < tensors_.size(); ++t) {
     if (offsets_[t] != kNoPlace) w->at[t] = w->memory.data() + offsets_[t];
@@ -345,6 +374,7 @@ Status Graph::execute(std::span<const Binding> bindings, cpu::Pool& pool, std::s
   SF_ASSIGN(std::unique_ptr<Workspace> w, workspace());
   for (const Binding& b : bindings)
     if (is_staged(b.tensor)) {
+      w->floats[b.tensor] = b.data;
       if (w->at[b.tensor])
         copy_as_halves(reinterpret_cast<const float*>(b.data), reinterpret_cast<float*>(w->at[b.tensor]),
                        tensors_[b.tensor].count());
@@ -357,7 +387,10 @@ Status Graph::execute(std::span<const Binding> bindings, cpu::Pool& pool, std::s
     const OpDef& op = ops_[order_[s]];
     size_t n = 0;
     for (const auto* list : {&op.in, &op.out})
-      for (const uint32_t t : *list) w->operands[n++] = t == kNone ? nullptr : w->at[place_of_[t]];
+      for (const uint32_t t : *list)
+        w->operands[n++] = t == kNone                                           ? nullptr
+                           : sees_floats_[order_[s]] && w->floats[t] != nullptr ? w->floats[t]
+                                                                                : w->at[place_of_[t]];
     const Run run{{w->operands.data(), op.in.size()},
                   {w->operands.data() + op.in.size(), op.out.size()},
                   scratch,
@@ -370,6 +403,11 @@ Status Graph::execute(std::span<const Binding> bindings, cpu::Pool& pool, std::s
     const auto start = std::chrono::steady_clock::now();
     step.run(step.state, run);
     times[order_[s]].nanoseconds += static_cast<uint64_t>((std::chrono::steady_clock::now() - start).count());
+  }
+  for (const uint32_t t : widened_outputs_) {
+    auto* const floats = reinterpret_cast<float*>(w->at[t]);
+    pool.for_ranges(tensors_[t].count(), cpu::kElementwiseGrain,
+                    [&](int64_t begin, int64_t end) { widen_halves(floats + begin, end - begin); });
   }
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(w));

@@ -72,7 +72,8 @@ class Graph {
   };
   struct Workspace {
     OwnedBlock memory;
-    std::vector<std::byte*> at;  // of each tensor
+    std::vector<std::byte*> at;      // of each tensor
+    std::vector<std::byte*> floats;  // of inputs that others see as halves: what the client has; else null
     std::vector<std::byte*> operands;
   };
   OpView view(const OpDef& op, std::vector<const TensorDef*>& operands) const;
@@ -82,6 +83,7 @@ class Graph {
   void plan();
   Result<std::unique_ptr<Workspace>> workspace() const;
   bool is_staged(uint32_t tensor) const;
+  bool leaves_as_half(const OpDef& op) const;
 
   std::string name_;
   DeviceModel device_;
@@ -95,8 +97,10 @@ class Graph {
 
   std::map<uint32_t, TensorDef> widened_;  // by tensor: what its ops compute with (emulator/widen.h)
   std::vector<uint32_t> inputs_, outputs_, order_;
-  std::vector<bool> computed_;  // by tensor: an op reads it that does more than change its type
-  std::vector<Step> steps_;     // by op
+  std::vector<bool> computed_;             // by tensor: an op reads it that does more than change its type
+  std::vector<bool> sees_floats_;          // by op: it changes the type of inputs
+  std::vector<uint32_t> widened_outputs_;  // FLOAT_32 that were halves
+  std::vector<Step> steps_;                // by op
   std::vector<Owned> states_;
   std::vector<bool> left_out_;      // by op: others do its work
   std::vector<uint32_t> place_of_;  // by tensor: the one whose bytes are its own as well

@@ -33,6 +33,7 @@ Result<Floats> run(const char* type, const std::vector<Floats>& operands) {
   Floats y(operands[0].size());
   const std::span<std::byte> out[] = {std::as_writable_bytes(std::span(y))};
   SF_TRY(context.graphs().front().execute(in, out));
+  for (float& v : y) v = to_half(v);  // without what a half gets on its way out
   return y;
 }
 
@@ -92,7 +93,57 @@ TEST(DeviceHalf, a_product_hands_on_its_sums_to_a_bias) {
                                            std::as_bytes(std::span(bias))};
   const std::span<std::byte> results[] = {std::as_writable_bytes(std::span(out))};
   ASSERT_TRUE(context->graphs().front().execute(in, results).ok());
-  EXPECT_EQ(out, (Floats{1 + 0x1p-10f, 3}));
+  EXPECT_EQ(out, (Floats{1 + 0x1p-10f + 0x1p-23f, 3 + 0x1p-22f}));
+}
+
+// The library's numbers.
+TEST(DeviceHalf, leaves_as_a_float_of_the_vector_unit) {
+  const Floats x{0, 1, -3.5f, 0x1p-14f, 0x1p-15f, -0x1p-24f, 65504};
+  qnn::GraphSpec graph;
+  const auto tensor = [&](const char* name, qnn::TensorKind kind) {
+    return graph.add({.name = name, .kind = kind, .dtype = qnn::DataType::f32, .dims = {7}});
+  };
+  const auto a = tensor("a", qnn::TensorKind::app_write), y = tensor("y", qnn::TensorKind::app_read);
+  graph.ops.push_back({.name = "neg", .type = "ElementWiseNeg", .in = {a}, .out = {y}});
+  const auto backend = qnn::Backend::open(library(), 57);
+  ASSERT_TRUE(backend.ok());
+  auto context = qnn::Context::build(*backend, {&graph, 1});
+  ASSERT_TRUE(context.ok()) << context.error().message();
+  Floats out(x.size());
+  const std::span<const std::byte> in[] = {std::as_bytes(std::span(x))};
+  const std::span<std::byte> results[] = {std::as_writable_bytes(std::span(out))};
+  ASSERT_TRUE(context->graphs().front().execute(in, results).ok());
+  EXPECT_EQ(out, (Floats{0, -1 - 0x1p-23f, 3.5f + 0x1p-22f, -0x1p-14f - 0x1p-37f, -0x1p-15f - 0x1p-37f,
+                         0x1p-24f + 0x1p-37f, -65504 - 0x1p-8f}));
+}
+
+// An op that changes types sees what the client gave, whatever else reads it.
+TEST(DeviceHalf, others_see_halves_of_what_a_quantize_sees_as_it_is) {
+  qnn::GraphSpec graph;
+  const auto a =
+      graph.add({.name = "a", .kind = qnn::TensorKind::app_write, .dtype = qnn::DataType::f32, .dims = {2}});
+  const auto q = graph.add({.name = "q",
+                            .kind = qnn::TensorKind::app_read,
+                            .dtype = qnn::DataType::ufixed16,
+                            .dims = {2},
+                            .quantization = qnn::ScaleOffset{0x1p-14f, 0}});
+  const auto y =
+      graph.add({.name = "y", .kind = qnn::TensorKind::app_read, .dtype = qnn::DataType::f32, .dims = {2}});
+  graph.ops.push_back({.name = "quantize", .type = "Quantize", .in = {a}, .out = {q}});
+  graph.ops.push_back({.name = "neg", .type = "ElementWiseNeg", .in = {a}, .out = {y}});
+  const auto backend = qnn::Backend::open(library(), 57);
+  ASSERT_TRUE(backend.ok());
+  auto context = qnn::Context::build(*backend, {&graph, 1});
+  ASSERT_TRUE(context.ok()) << context.error().message();
+  const Floats x{1 + 0x1p-12f, 3 + 0x1p-13f};
+  Floats out(2);
+  std::vector<uint16_t> numbers(2);
+  const std::span<const std::byte> in[] = {std::as_bytes(std::span(x))};
+  const std::span<std::byte> results[] = {std::as_writable_bytes(std::span(numbers)),
+                                          std::as_writable_bytes(std::span(out))};
+  ASSERT_TRUE(context->graphs().front().execute(in, results).ok());
+  EXPECT_EQ(numbers, (std::vector<uint16_t>{16388, 49154}));
+  EXPECT_EQ(out, (Floats{-1 - 0x1p-23f, -3 - 0x1p-22f}));
 }
 
 TEST(DeviceHalf, ops_go_beyond_65504_as_the_library_does) {

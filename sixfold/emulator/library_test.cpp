@@ -109,6 +109,12 @@ Numbers given(const char* type, const std::vector<Operand>& ins, DataType dtype,
   return numbers;
 }
 
+// Of floats that left as halves.
+Numbers halves(Numbers numbers) {
+  for (double& v : numbers) v = to_half(static_cast<float>(v));
+  return numbers;
+}
+
 // 7, 44, 81 ... modulo a number.
 Numbers series(size_t count, int first, int step, int modulo) {
   Numbers out;
@@ -204,8 +210,8 @@ TEST(LibraryNumbers, fractions_between_pixels_are_halves) {
   };
   const Operand x{DataType::f32, {1, 3, 4, 1}, {}, parts(12, 7, 37, 8)};
   const Operand grid{DataType::f32, {1, 3, 4, 2}, {}, parts(24, 9, 53, 100)};
-  const Numbers y =
-      given("GridSample", {x, grid}, DataType::f32, {1, 3, 4, 1}, {}, {{"padding_mode", uint32_t{1}}});
+  const Numbers y = halves(
+      given("GridSample", {x, grid}, DataType::f32, {1, 3, 4, 1}, {}, {{"padding_mode", uint32_t{1}}}));
   EXPECT_EQ(y, (Numbers{-13.7265625, 1.4580078125, -0.875, 5.3828125, 3.083984375, -5.96484375,
                         -0.52099609375, -0.875, 2.5625, -0.875, 3.1953125, 2.06640625}));
 }
@@ -233,6 +239,20 @@ TEST(LibraryNumbers, floats_of_8_bits_are_nearest_ties_away_from_zero) {
             (Numbers{-42882564, -34306052, -17153026, -8576513, 0, 8576513, 17153026, 48242884}));
 }
 
+// x / scale ends in a little less or more than a half.
+TEST(LibraryNumbers, steps_of_16_bits_are_of_the_float_of_one_over_the_scale) {
+  const ScaleOffset grid{0.00014420814f, -45699};
+  const auto steps = [&](DataType dtype, Numbers x) {
+    const auto n = static_cast<uint32_t>(x.size());
+    return given("Quantize", {{dtype, {n}, {}, std::move(x)}}, DataType::ufixed16, {n}, grid);
+  };
+  EXPECT_EQ(
+      steps(DataType::f32, {-0x1.24b08p+1, -0x1.1797d2p+0, -0x1.62294ep+2, -0x1.69e1b6p+0, 0x1.28c4d2p+1}),
+      (Numbers{29842, 38125, 7325, 35896, 61777}));
+  EXPECT_EQ(steps(DataType::f16, {0x1.03cp-3, 0x1.484p+0, 0x1.26p+1, -0x1.03cp-3}),
+            (Numbers{46579, 54591, 61627, 44819}));
+}
+
 TEST(LibraryNumbers, halves_of_8_bits_have_the_half_of_their_scale) {
   const Operand x{DataType::ufixed8, {7}, {0.0213f, -120}, {8, 19, 27, 32, 120, 181, 255}};
   Numbers y = given("Dequantize", {x}, DataType::f16, {7}, {});
@@ -241,7 +261,7 @@ TEST(LibraryNumbers, halves_of_8_bits_have_the_half_of_their_scale) {
 
 TEST(LibraryNumbers, a_sigmoid_of_what_is_negative_has_the_other_sides_steps) {
   const Operand x{DataType::f32, {5}, {}, {-8, -6, -4, -0.5, 0.5}};
-  Numbers y = given("Sigmoid", {x}, DataType::f32, {5}, {});
+  Numbers y = halves(given("Sigmoid", {x}, DataType::f32, {5}, {}));
   for (double& v : y) v *= 2048;
   EXPECT_EQ(y, (Numbers{1, 5, 37, 773, 1275}));
 }
@@ -258,7 +278,7 @@ TEST(LibraryNumbers, masks_of_a_slice_leave_ends_out_and_drop_axes) {
     std::vector<uint32_t> bytes(ranges.begin(), ranges.end());
     qnn::Param of_ranges = words("ranges", {3, 3}, std::move(bytes));
     std::get<qnn::Words>(of_ranges.value).dtype = DataType::i32;
-    return given("StridedSlice", {x}, DataType::f32, dims, {}, {std::move(of_ranges), {mask, bits}});
+    return halves(given("StridedSlice", {x}, DataType::f32, dims, {}, {std::move(of_ranges), {mask, bits}}));
   };
   EXPECT_EQ(slice({3}, {0, 3, 1, 1, 1, 1, 3, 3, 1}, "shrink_axes", 6), (Numbers{8, 28, 48}));
   EXPECT_EQ(slice({3, 1, 1}, {1, 3, 1, 0, 1, 1, 0, 1, 1}, "begin_mask", 1), (Numbers{0, 20, 40}));
