@@ -1,6 +1,7 @@
 #include "sixfold/cpu/fixed_rows.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -133,10 +134,10 @@ inline hn::Vec<D> nearest(D d, hn::Vec<D> v) {
   return hn::CopySign(hn::IfThenElse(hn::Ge(hn::Sub(size, whole), hn::Set(d, 0.5)), more, whole), v);
 }
 
-// Results of exponents; factor is the output's steps of 1 over the sum.
+// Results of exponents: factor is the output's steps of 1 over the sum, `more` is added before they are cut.
 template <typename D, typename U>
-void softmax_results(D d, const uint32_t* e, int64_t n, double factor, const RealCode& code, U* y,
-                     int64_t* at) {
+void softmax_results(D d, const uint32_t* e, int64_t n, double factor, double more, const RealCode& code,
+                     U* y, int64_t* at) {
   const hn::Rebind<int32_t, D> di;
   const auto zero = hn::Set(d, -static_cast<double>(code.offset)), scale = hn::Set(d, factor);
   const double min = code.min, max = code.max;
@@ -144,7 +145,7 @@ void softmax_results(D d, const uint32_t* e, int64_t n, double factor, const Rea
   int64_t i = *at;
   for (; i + lanes <= n; i += lanes) {
     const auto x = hn::PromoteTo(d, hn::LoadU(di, reinterpret_cast<const int32_t*>(e) + i));
-    const auto q = hn::Floor(hn::Add(hn::Mul(x, scale), hn::Set(d, 0.5)));
+    const auto q = hn::Floor(hn::Add(hn::Mul(x, scale), hn::Set(d, more)));
     store_reals(d, hn::Add(q, zero), min, max, y + i);
   }
   *at = i;
@@ -162,12 +163,19 @@ void softmax_row_here(const SoftmaxRow& s, const void* x, void* y, int64_t n, ui
       scratch[i] = s.exponents[top - from[i]];
       sum += scratch[i];
     }
-    const double factor = 1 / s.code.scale / static_cast<double>(sum);
+    double factor = 1 / s.code.scale / static_cast<double>(sum);
+    if (s.cut) {
+      const uint64_t half = sum / 2;
+      const int bits = std::bit_width(half);
+      const double reciprocal = std::floor(std::ldexp(1.0, 2 * bits - 2) / static_cast<double>(half) + 0.5);
+      factor = std::ldexp(reciprocal, 1 - 2 * bits) / s.code.scale;
+    }
+    const double more = s.cut ? 0 : 0.5;
     with_stored(s.out, [&](auto u) {
       using U = decltype(u);
       int64_t i = 0;
-      softmax_results(Reals(), scratch, n, factor, s.code, static_cast<U*>(y), &i);
-      softmax_results(OneReal(), scratch, n, factor, s.code, static_cast<U*>(y), &i);
+      softmax_results(Reals(), scratch, n, factor, more, s.code, static_cast<U*>(y), &i);
+      softmax_results(OneReal(), scratch, n, factor, more, s.code, static_cast<U*>(y), &i);
     });
   });
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -261,6 +262,19 @@ TEST(fixed_rows, norms_and_softmax_have_the_bits_of_plain_doubles) {
           exponents[static_cast<size_t>(top - x[i])] * (1 / softmax.code.scale / static_cast<double>(total));
       ASSERT_EQ(got[i], cut(std::floor(share + 0.5) - softmax.code.offset, lowest(out), highest(out)))
           << "softmax at " << i;
+    }
+    SoftmaxRow cuts = softmax;
+    cuts.cut = true;
+    softmax_row(cuts, stored(x, in).data(), y.data(), static_cast<int64_t>(n), scratch.data());
+    got = numbers(y, out);
+    const int bits = std::bit_width(total / 2);
+    const double reciprocal =
+        std::floor(std::ldexp(1.0, 2 * bits - 2) / static_cast<double>(total / 2) + 0.5);
+    const double per_sum = std::ldexp(reciprocal, 1 - 2 * bits) / softmax.code.scale;
+    for (size_t i = 0; i < n; ++i) {
+      volatile const double share = exponents[static_cast<size_t>(top - x[i])] * per_sum;
+      ASSERT_EQ(got[i], cut(std::floor(share) - softmax.code.offset, lowest(out), highest(out)))
+          << "cut softmax at " << i;
     }
   }
 }

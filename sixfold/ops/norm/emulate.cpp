@@ -1,7 +1,8 @@
 // Softmax on the emulator. It is defined over reals, so fixed point is computed through a table of exponents
 // of the distance from the largest: e[d] = exp(-beta * scale * d), as integers of 30 bits; sums and the
 // quotient are integers. With 8 bits the table is the library's: 2^(-k * d), k of 8 bits, cut to 15 bits; and
-// the output's scale is cut to a multiple of 2^-16.
+// the output's scale is cut to a multiple of 2^-16. With 16 bits k is cut to a multiple of 2^-22, and powers
+// of two are parabolas.
 #include <cmath>
 #include <numbers>
 
@@ -11,6 +12,26 @@
 
 namespace sixfold::emulator {
 namespace {
+
+// 2^(-t / 65536) in 15 bits as the device's vector unit has it: what a whole octave lacks goes through one of
+// four parabolas, each step cut, and is shifted down by the octaves.
+uint32_t power_of_two(uint64_t t) {
+  struct Parabola {
+    uint32_t square, twice_slope, twice_constant;
+  };
+  constexpr Parabola kParts[4] = {
+      {4300, 22652, 32769}, {5119, 21816, 32876}, {6087, 19857, 33371}, {7227, 16401, 34681}};
+  if (t >> 16 > 15) return 0;
+  const auto u = static_cast<uint32_t>(~t & 0xFFFF);
+  const Parabola& p = kParts[u >> 14];
+  const uint32_t slope = (p.square * u + (p.twice_slope << 15)) >> 16;
+  return ((slope * u + (p.twice_constant << 15)) >> 16) >> (t >> 16);
+}
+// 2^-t of rows of two, a cubic polynomial that agrees at both ends of an octave.
+double power_in_pairs(double t) {
+  const double octaves = std::ceil(t), g = octaves - t;
+  return std::ldexp(((2345 * g + 7796) * g + 22627) * g + 32768, -15 - static_cast<int>(octaves));
+}
 
 struct FixedSoftmax {
   AroundAxis around;
@@ -102,25 +123,36 @@ Result<Step> prepare_softmax(const OpView& op, Prepare& prepare) {
   const double step = static_cast<double>(x.encoding().scale) * static_cast<double>(beta);
   const size_t count = qnn::size_of(x.dtype) == 1 ? 256 : 65536;
   const bool narrow = count == 256 && qnn::size_of(y.dtype) == 1;
+  const double octaves = step * std::numbers::log2e;
   int exponent = 0;
-  const double mantissa = std::frexp(step * std::numbers::log2e, &exponent);
+  const double mantissa = std::frexp(octaves, &exponent);
   const double halves = std::ldexp(std::floor(mantissa * 256), exponent - 8);
   // From 16 bits: a step of less than 2^-18 of an octave has an exponent too much, so that all but the
   // largest count twice.
-  const double share = count > 256 && step * std::numbers::log2e < 0x1p-18 ? 2 : 1;
+  const bool too_fine = count > 256 && octaves < 0x1p-18;
+  const bool wide = count > 256 && qnn::size_of(y.dtype) == 2 && !too_fine;
+  const bool pairs = wide && around.extent == 2, cut = wide && !pairs;
+  const auto factor = static_cast<uint64_t>(std::min(std::ldexp(octaves, 22), 0x1p30));
   SF_ASSIGN(const uint32_t* exponents, prepare.pack_values<uint32_t>(count, [&](std::span<uint32_t> out) {
     for (size_t d = 0; d < out.size(); ++d) {
       const auto distance = static_cast<double>(d);
-      out[d] = static_cast<uint32_t>(
-          narrow ? std::floor(std::exp2(-halves * distance) * 32768)
-                 : std::floor((d > 0 ? share : 1) * std::exp(-step * distance) * 0x1p30 + 0.5));
+      if (cut)
+        out[d] = power_of_two(d * factor >> 6);
+      else if (narrow)
+        out[d] = static_cast<uint32_t>(std::floor(std::exp2(-halves * distance) * 32768));
+      else
+        out[d] = static_cast<uint32_t>(
+            std::floor((pairs ? power_in_pairs(octaves * distance)
+                              : (d > 0 && too_fine ? 2 : 1) * std::exp(-step * distance)) *
+                           0x1p30 +
+                       0.5));
     }
   }));
   cpu::RealCode code = Codec::of(y).rows();
   // Nothing is left of one below 2^-16, and all results are the largest.
   if (narrow) code.scale = std::max(std::floor(code.scale * 65536) / 65536, 0x1p-60);
   return prepare.step(FixedSoftmax{around,
-                                   {stored_as(x.dtype), stored_as(y.dtype), exponents, code},
+                                   {stored_as(x.dtype), stored_as(y.dtype), exponents, code, cut},
                                    static_cast<int64_t>(qnn::size_of(x.dtype)),
                                    static_cast<int64_t>(qnn::size_of(y.dtype))});
 }
