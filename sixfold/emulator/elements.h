@@ -116,16 +116,20 @@ inline std::vector<double> read_constant(const TensorDef& t) {
   return out;
 }
 
-// From one encoding to another in integers, rounded to the nearest, halves up. The multiplier has 15 bits
-// where 8 result, and these are rounded to 64 parts of a step before: one 128th more. From 8 to 16 it has 16
-// bits. From 16 to 16 it is a whole number of 2^-18; elements at even places are rounded to 8 parts of a step
-// before, those at odd places cut, and the zero point's part is rounded to such parts.
+// From one encoding to another in integers, rounded to the nearest, halves up. From 8 bits to 8 the
+// multiplier has 15 bits, and results are rounded to 64 parts of a step before: one 128th more. From 8 to 16
+// it has 16 bits. From 16 bits numbers are brought to parts of a step, by a multiplier of 2^-15, the zero
+// point's part is rounded to such parts by itself, and both together to steps. To 16 bits there are 8 parts;
+// elements at even places are rounded to them, those at odd places cut. To 8 bits the multiplier has 14 bits
+// and there are up to 128 parts, those of the number above; with less than 8 parts there are steps alone.
 struct Recode {
-  bool same = true, wide = false;
+  bool same = true;
+  bool in_parts = false, odd_is_cut = false;
   Multiplier ratio;
   int64_t offset_in = 0, offset_out = 0;
   Limits limits;
-  int64_t eighths = 0;  // wide: what is added to 8 parts of a step
+  int64_t more_parts = 0;  // in_parts: is added to parts before they become steps
+  int part_bits = 0;       // a step has 2^part_bits parts
 
   // tiled: numbers that the device keeps in tiles, where it converts 16 bits as it adds them: a multiplier of
   // 15 bits, at most 2^-16 wide, and the zero point's part rounded up to an even number.
@@ -137,9 +141,10 @@ struct Recode {
     r.offset_in = a.offset;
     r.offset_out = b.offset;
     r.limits = limits_of(to.dtype);
-    r.wide = qnn::size_of(from.dtype) == 2 && qnn::size_of(to.dtype) == 2;
-    if (r.wide && tiled) {
-      r.wide = false;
+    const bool wide = qnn::size_of(from.dtype) == 2;
+    const bool narrow = qnn::size_of(to.dtype) == 1, widens = !narrow && qnn::size_of(from.dtype) == 1;
+    const int64_t sign = limits_of(from.dtype).min;
+    if (wide && !narrow && tiled) {
       const double ratio = static_cast<double>(a.scale) / static_cast<double>(b.scale);
       int exponent = 0;
       std::frexp(ratio, &exponent);
@@ -149,16 +154,29 @@ struct Recode {
       r.ratio.more = a.offset * int64_t{r.ratio.multiplier} % 2 != 0;
       return r;
     }
-    if (r.wide) {
-      const int64_t sign = limits_of(from.dtype).min;
+    if (wide && qnn::size_of(to.dtype) == 2) {
       const float multiplier = std::min(std::nearbyint(a.scale / b.scale * 262144.0f), 2147483520.0f);
       r.ratio = {static_cast<int32_t>(multiplier), 15};
       const auto zero = static_cast<float>(sign + a.offset) * multiplier / 32768.0f;
-      r.eighths = static_cast<int64_t>(std::nearbyint(zero)) + 4;
+      r.in_parts = r.odd_is_cut = true;
+      r.part_bits = 3;
+      r.more_parts = static_cast<int64_t>(std::nearbyint(zero)) + 4;
       r.offset_in = -sign;
       return r;
     }
-    const bool narrow = qnn::size_of(to.dtype) == 1, widens = !narrow && qnn::size_of(from.dtype) == 1;
+    if (wide && narrow) {
+      const double ratio = static_cast<double>(a.scale) / static_cast<double>(b.scale);
+      int exponent = 0;
+      std::frexp(ratio, &exponent);
+      const int shift = 14 - exponent < 18 ? 15 : std::min(14 - exponent, 22);
+      const double multiplier = std::min(std::floor(std::ldexp(ratio, shift) + 0.5), 1073741824.0);
+      r.in_parts = true;
+      r.part_bits = shift - 15;
+      r.ratio = {static_cast<int32_t>(multiplier), 15};
+      r.offset_in = 1 - sign;
+      r.more_parts = r.ratio(sign + a.offset - 1) + ((int64_t{1} << r.part_bits) >> 1);
+      return r;
+    }
     r.ratio = Multiplier::of(static_cast<double>(a.scale) / static_cast<double>(b.scale), narrow   ? 15
                                                                                           : widens ? 16
                                                                                                    : 31);
@@ -167,9 +185,9 @@ struct Recode {
   }
   // The element at an even or an odd place of its tensor.
   int64_t operator()(int64_t q, bool odd) const {
-    if (!wide) return std::clamp(ratio(q + offset_in) - offset_out, limits.min, limits.max);
-    const int64_t parts = ((q + offset_in) * ratio.multiplier + (odd ? 0 : 1 << 14)) >> 15;
-    return std::clamp(((parts + eighths) >> 3) - offset_out, limits.min, limits.max);
+    if (!in_parts) return std::clamp(ratio(q + offset_in) - offset_out, limits.min, limits.max);
+    const int64_t parts = ((q + offset_in) * ratio.multiplier + (odd && odd_is_cut ? 0 : 1 << 14)) >> 15;
+    return std::clamp(((parts + more_parts) >> part_bits) - offset_out, limits.min, limits.max);
   }
   // Whether doubles hold every product: then rows does what operator() does, many at a time.
   bool fits_rows() const { return ratio.shift <= 46; }
@@ -179,9 +197,9 @@ struct Recode {
     r.scale = ratio.multiplier;
     r.down = std::ldexp(1.0, -ratio.shift);
     const double half = std::ldexp(1.0, ratio.shift - 1);
-    r.add[0] = wide ? half : half + static_cast<double>(ratio.more);
-    r.add[1] = wide ? 0 : r.add[0];
-    if (wide) r.more = static_cast<double>(eighths), r.last = 0.125;
+    r.add[0] = half + static_cast<double>(ratio.more);
+    r.add[1] = odd_is_cut ? 0 : r.add[0];
+    if (in_parts) r.more = static_cast<double>(more_parts), r.last = std::ldexp(1.0, -part_bits);
     r.zero = -static_cast<double>(offset_out);
     r.min = static_cast<double>(limits.min), r.max = static_cast<double>(limits.max);
     return r;

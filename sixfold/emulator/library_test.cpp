@@ -266,6 +266,27 @@ TEST(LibraryNumbers, a_sigmoid_of_what_is_negative_has_the_other_sides_steps) {
   EXPECT_EQ(y, (Numbers{1, 5, 37, 773, 1275}));
 }
 
+TEST(LibraryNumbers, from_16_bits_to_8_the_zero_points_part_is_rounded_by_itself) {
+  const auto converted = [](ScaleOffset from, ScaleOffset to, Numbers x) {
+    const auto n = static_cast<uint32_t>(x.size());
+    return given("Convert", {{DataType::ufixed16, {n}, from, std::move(x)}}, DataType::ufixed8, {n}, to);
+  };
+  EXPECT_EQ(converted({0.00018938015f, -11759}, {0.06405095f, -37}, {89, 90, 427, 428}),
+            (Numbers{2, 2, 3, 3}));
+  EXPECT_EQ(converted({0.002267245f, -2582}, {0.57450277f, -13}, {172, 425, 426, 679}),
+            (Numbers{4, 5, 5, 6}));
+}
+
+TEST(LibraryNumbers, powers_in_a_softmax_of_16_bits_are_polynomials) {
+  const auto softmax = [](Dims dims) {
+    const Operand x{DataType::ufixed16, dims, {2e-4f, -32768}, series(12, 40000, 9137, 65521)};
+    return given("Softmax", {x}, DataType::ufixed16, dims, {0x1p-16f, 0});
+  };
+  EXPECT_EQ(softmax({1, 2, 6}), (Numbers{1428, 8879, 55198, 0, 3, 26, 228, 1424, 8851, 55026, 0, 3}));
+  EXPECT_EQ(softmax({1, 6, 2}),
+            (Numbers{9076, 56460, 65535, 1, 9076, 56460, 9076, 56460, 9076, 56460, 9076, 56460}));
+}
+
 TEST(LibraryNumbers, a_hadamard_transform_is_orthonormal) {
   const Operand x{DataType::ufixed16, {1, 4}, {1e-4f, -32768}, {42768, 32768, 30768, 32768}};
   EXPECT_EQ(given("HadamardTransform", {x}, DataType::ufixed16, {1, 4}, {2e-4f, -32768}, {{"scale", 1.0f}}),

@@ -85,8 +85,8 @@ void set_wide_choice(cpu::FixedPair& p, const TensorDef& a, const TensorDef& b, 
   p.scale_b = z.ratio.multiplier;
   p.offset_a = static_cast<int32_t>(x.offset_in);
   p.offset_b = static_cast<int32_t>(z.offset_in);
-  p.constant = (x.eighths - 4) * 32768;
-  p.more_b = (z.eighths - x.eighths) * 32768;
+  p.constant = (x.more_parts - 4) * 32768;
+  p.more_b = (z.more_parts - x.more_parts) * 32768;
 }
 
 // Products of 16 bits. The product is moved to the middle of what it can be, so that it fits 32 bits, and

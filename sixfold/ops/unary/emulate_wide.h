@@ -17,7 +17,7 @@ class WideResult {
   uint16_t operator()(int64_t q, bool odd) const;
   // An inverse root whose results would have more bits than the library's table of them is exact there.
   bool applies() const { return function_ != WideFunction::rsqrt || ratio_ < 0.5; }
-  bool by_place() const { return recode_.wide; }  // whether results differ by place
+  bool by_place() const { return recode_.odd_is_cut; }  // whether results differ by place
 
  private:
   WideFunction function_;
