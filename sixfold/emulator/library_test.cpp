@@ -277,6 +277,13 @@ TEST(LibraryNumbers, from_16_bits_to_8_the_zero_points_part_is_rounded_by_itself
             (Numbers{4, 5, 5, 6}));
 }
 
+TEST(LibraryNumbers, the_gate_of_a_gelu_of_16_bits_is_cubic_polynomials) {
+  const Operand x{DataType::ufixed16, {24}, {1.5e-4f, -32768}, series(24, 500, 5501, 65521)};
+  EXPECT_EQ(given("Gelu", {x}, DataType::ufixed16, {24}, {1e-4f, -2000}),
+            (Numbers{1988, 2000, 1976, 1787, 1042, 299, 2603, 9722,  18921, 27729, 36104, 44364,
+                     1988, 2000, 1970, 1748, 944,  325, 3057, 10520, 19737, 28487, 36840, 45101}));
+}
+
 TEST(LibraryNumbers, powers_in_a_softmax_of_16_bits_are_polynomials) {
   const auto softmax = [](Dims dims) {
     const Operand x{DataType::ufixed16, dims, {2e-4f, -32768}, series(12, 40000, 9137, 65521)};

@@ -1,6 +1,8 @@
 #include "sixfold/ops/unary/emulate_wide.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace sixfold::emulator {
 namespace {
@@ -28,20 +30,17 @@ int64_t tanh_parts(int64_t u) {
   return c[0] + ((first * x + 8192) >> 14);
 }
 
-// The share of x that a Gelu lets through, in parts of 4096: the normal distribution's as three cubic
-// polynomials, one for each sqrt(2). They were fitted to the library's results, from which they are 1/8 of a
-// part away at most.
-double gelu_gate(double x) {
-  static constexpr double kCubics[3][4] = {{0.49999722, 0.4097749, -0.04132441, -0.02692267},
-                                           {0.43245587, 0.59406567, -0.21255088, 0.02588143},
-                                           {0.92923414, 0.05220619, -0.01283662, 0.00105232}};
-  const double size = std::abs(x), place = size * 0.70710678118654752440;
-  double gate = place < 3.25 || (place >= 24.0 / 7 && place < 56.0 / 15) ? 4096 : 4095;
-  if (place < 3) {
-    const double* c = kCubics[static_cast<int>(place)];
-    gate = std::floor(4096 * (((c[3] * size + c[2]) * size + c[1]) * size + c[0]) + 0.5);
-  }
-  return x < 0 ? 4096 - gate : gate;
+// The share of x that a Gelu lets through, in parts of 4096, u being |x| / sqrt(2) in 2^-14: the normal
+// distribution's as a cubic polynomial of u / 65536 for each sqrt(2) of x, each step rounded to a whole
+// number. All results below 3 sqrt(2) are the library's; there they change three times.
+int64_t gelu_gate(int64_t u) {
+  static constexpr int64_t kCubics[3][4] = {
+      {-19971, -10827, 18989, 4096}, {19199, -55738, 27536, 3542}, {808, -3461, 2474, 7602}};
+  if (u >= 3 << 14) return u <= 53248 || (u >= 56174 && u < 61167) ? 4096 : 4095;
+  const int64_t* c = kCubics[u >> 14];  // after the first twice the coefficients
+  int64_t x = c[0];
+  for (int i = 1; i < 4; ++i) x = (x * u + ((c[i] + 1) << 15)) >> 16;
+  return x;
 }
 
 // 2^17 / sqrt(x) for x of 1 to 65535, a whole number of 512 to 1024 times a power of two: x is moved up to 16
@@ -98,6 +97,7 @@ WideResult::WideResult(WideFunction function, const TensorDef& x, const TensorDe
       [[fallthrough]];
     case WideFunction::gelu:
       ratio_ = with_bits(from / to, 15);
+      if (function == WideFunction::gelu) gate_ = with_bits(from * 16384 * std::numbers::sqrt2 / 2, 15);
       break;
   }
 }
@@ -126,9 +126,14 @@ uint16_t WideResult::operator()(int64_t q, bool odd) const {
                                (function_ == WideFunction::sqrt ? static_cast<double>(x) : 1.0) * ratio_ +
                            0.5);
       break;
-    case WideFunction::gelu:  // in steps of the operand, rounded; and cut towards zero in the result's
-      whole = std::trunc(std::floor(a * gelu_gate(a * from_.scale) / 4096 + 0.5) * ratio_);
+    case WideFunction::gelu: {  // in steps of the operand, rounded; and cut in the result's. Both without a
+                                // sign.
+      const auto u = static_cast<int64_t>(std::min(std::floor(std::abs(a) * gate_ + 0.5), 65535.0));
+      const int64_t gate = gelu_gate(u), share = a < 0 ? std::max<int64_t>(4096 - gate, 0) : gate;
+      const double steps = std::floor(std::abs(a) * static_cast<double>(share) / 4096 + 0.5);
+      whole = std::copysign(std::floor(steps * ratio_), a);
       break;
+    }
   }
   const double y = whole - static_cast<double>(to_.offset);
   return static_cast<uint16_t>(static_cast<int64_t>(
