@@ -9,6 +9,7 @@
 #include "sixfold/graph/precision.h"
 #include "sixfold/quantize/equalize.h"
 #include "sixfold/quantize/interchange.h"
+#include "sixfold/quantize/masks.h"
 #include "sixfold/quantize/plan.h"
 #include "sixfold/quantize/ranks.h"
 #include "sixfold/quantize/search.h"

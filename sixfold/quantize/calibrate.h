@@ -23,9 +23,6 @@ struct CalibrateOptions {
   std::function<void(size_t sample, const Watched& model)> ran;  // with its outputs, several at once
 };
 
-// The channel axis of a value: 1 of images, the last one of what linear layers take and give.
-size_t channel_axis(size_t rank);
-
 // Observations of every float value: inputs, states, constants and what nodes compute, except for values
 // inside a product (watched.h). The same for any number of threads. Fails before the first run when a sample
 // does not fit the model, and at the first NaN or infinity with the layer that made it; masks of attention
@@ -35,13 +32,5 @@ Result<Observations> calibrate(const Graph& graph, const Samples& samples,
 
 // Every sample against the model's inputs, without running it.
 Status check_samples(const Graph& graph, const Samples& samples);
-
-// Whether a softmax forgets what is far below the rest of its row in this value: by value.
-std::vector<bool> find_masked(const Graph& graph);
-
-// -inf in constants of masks as a number that is far below all scores: a row that is masked as a whole then
-// has no NaN, which a grid could not hold. Models that give zeros for such rows choose those after the
-// softmax.
-void finite_masks(Graph& graph);
 
 }  // namespace sixfold

@@ -7,6 +7,7 @@
 #include "sixfold/engine/session.h"
 #include "sixfold/quantize/calibrate.h"
 #include "sixfold/quantize/live.h"
+#include "sixfold/quantize/masks.h"
 #include "sixfold/quantize/round.h"
 
 namespace sixfold {

@@ -1,0 +1,91 @@
+// quantize_well: which nodes compute with more bits than were asked for.
+#include "sixfold/quantize/improving.h"
+
+namespace sixfold {
+namespace {
+
+constexpr double kLeastGainOfHalves = 3.0;  // decibels; they cost more than 16 bits
+constexpr double kWellTold = 50.0;          // decibels from which they are not worth it
+constexpr double kMostlyNoise = 8.0,
+                 kRescued = 6.0;  // decibels, and those that 16 bits everywhere must bring
+constexpr double kEnough = 25.0;  // decibels, from which no layer's place alone gives it 16 bits
+constexpr double kEnds = 3;       // tries
+
+}  // namespace
+
+Status Improving::widen() {
+  if (!options_.widen) return {};
+  if (!(options_.halves && best_ >= kWellTold)) SF_TRY(widen_some());
+  if (options_.halves) return {};
+  double worst = best_;  // of several outputs one may be noise
+  if (meter_->outputs() > 1) {
+    SF_TRY((*meter_)(out_.graph));
+    worst = meter_->worst();
+  }
+  if (worst < kMostlyNoise) SF_TRY(widen_all());
+  if (options_.automatic && !few_ && out_.wide == Wide::none && best_ < kEnough &&
+      kTriedWork >= kEnds * cost_of_try())
+    SF_TRY(widen_ends());
+  return {};
+}
+
+Status Improving::widen_some() {
+  const double least = options_.halves ? kLeastGainOfHalves : kLeastGain;
+  const char* what =
+      options_.halves ? "halves where 16 bits tell too little" : "16 bits where 8 tell too little";
+  // Once outliers have room, nothing need be cut off. Halves leave the others' ranges as they are.
+  std::vector<RangeChoice> choices{out_.ranges};
+  if (!options_.halves) choices.emplace_back();
+  for (const RangeChoice& ranges : choices) {
+    if (ranges == out_.ranges && out_.wide != Wide::none) continue;
+    SF_ASSIGN(std::optional<Graph> wide, options_.widen(out_.seen, ranges, Wide::some));
+    if (!wide) break;
+    SF_ASSIGN(const double decibels, (*meter_)(*wide));
+    const bool kept = decibels >= best_ + (out_.wide == Wide::none ? least : 0.0);
+    out_.steps.push_back({what, best_, decibels, kept});
+    if (!kept) continue;
+    best_ = decibels;
+    out_.wide = Wide::some;
+    out_.ranges = ranges;
+    out_.graph = std::move(*wide);
+  }
+  return {};
+}
+
+Status Improving::widen_all() {
+  const RangeChoice ranges{Observer::mse, {}};
+  SF_ASSIGN(std::optional<Graph> wide, options_.widen(out_.seen, ranges, Wide::all));
+  if (!wide) return {};
+  SF_ASSIGN(const double decibels, (*meter_)(*wide));
+  const bool kept = decibels >= best_ + kRescued;
+  out_.steps.push_back({"16 bits everywhere", best_, decibels, kept});
+  if (!kept) return {};
+  best_ = decibels;
+  out_.wide = Wide::all;
+  out_.ranges = ranges;
+  out_.graph = std::move(*wide);
+  return {};
+}
+
+// 16 bits in the first layers, in the last or in both: what gives most, each of both half a decibel at least.
+Status Improving::widen_ends() {
+  const double before = best_;
+  double least = before + kLeastGain;
+  for (const auto& [which, what] : {std::pair{Wide::last, "16 bits in the last layers"},
+                                    std::pair{Wide::first, "16 bits in the first layers"},
+                                    std::pair{Wide::ends, "16 bits in the first and last layers"}}) {
+    SF_ASSIGN(std::optional<Graph> wide, options_.widen(out_.seen, out_.ranges, which));
+    if (!wide) continue;
+    SF_ASSIGN(const double decibels, (*meter_)(*wide));
+    const bool kept = decibels >= least;
+    out_.steps.push_back({what, before, decibels, kept});
+    if (!kept) continue;
+    best_ = decibels;
+    least = best_ + kLeastGain / 2;
+    out_.wide = which;
+    out_.graph = std::move(*wide);
+  }
+  return {};
+}
+
+}  // namespace sixfold

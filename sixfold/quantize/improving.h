@@ -1,0 +1,86 @@
+// The steps of quantize_well, in order: each takes what the ones before found and leaves what is better.
+#pragma once
+
+#include <ctime>
+#include <memory>
+#include <optional>
+
+#include "sixfold/quantize/effort.h"
+#include "sixfold/quantize/improve.h"
+#include "sixfold/quantize/recycled.h"
+
+namespace sixfold {
+
+inline constexpr double kLeastGain = 1.0;  // in decibels, that 16 bits and ranges by kind of op must bring
+inline constexpr double kTriedWork = 5e9;  // multiplications of all tries of ranges by kind of op
+
+// CPU seconds since the last phase ended, under the name of this one.
+class Phases {
+ public:
+  explicit Phases(std::vector<std::pair<const char*, double>>& out) : out_(out) {}
+  void end(const char* name) {
+    const std::clock_t now = std::clock();
+    out_.emplace_back(name, static_cast<double>(now - last_) / CLOCKS_PER_SEC);
+    last_ = now;
+  }
+
+ private:
+  std::vector<std::pair<const char*, double>>& out_;
+  std::clock_t last_ = std::clock();
+};
+
+class Improving {
+ public:
+  Improving(const Graph& real, const Samples& samples, const MakeQuantized& make,
+            const ImproveOptions& options);
+  Result<Improved> run();
+
+ private:
+  Status calibrate_all();
+  // improve_ranges.cpp
+  Status choose_ranges();
+  Status choose_observer();
+  Status choose_ranges_by_op();
+  Status cut_before_sigmoids();
+  // improve_widths.cpp
+  Status widen();
+  Status widen_some();
+  Status widen_all();
+  Status widen_ends();
+  // improve_products.cpp
+  Status see_what_rounding_costs();
+  Status round_last_weights();
+  Status round_weights();
+  Status correct();
+  Status judge();
+
+  // What is meant to better the numbers stays only where it does.
+  Result<bool> keep_if_better(Graph before, const char* what, double least = 0);
+  void progress(const char* what, size_t done, size_t total) const {
+    if (options_.progress) options_.progress(what, done, total);
+  }
+  RoundingOptions rounding_options() const;
+  // What a try takes, all its samples.
+  double cost_of_try() const { return cost_of(real_, work_) * static_cast<double>(meter_->samples()); }
+
+  const Graph& real_;
+  const Samples& samples_;
+  const MakeQuantized& make_;
+  const ImproveOptions& options_;
+  Improved out_;
+  Phases phases_{out_.phases};
+  const KeepMemory keep_;
+  const double begin_s_;
+  size_t count_ = 0, held_ = 0;  // samples
+  std::unique_ptr<Samples> calibration_;
+  double work_ = 0;
+  bool few_ = false;  // samples: nobody knows what is rare
+  bool fits_weights_ = false, improves_ = false;
+  bool weights_matter_ = true;  // whether better rounding can gain anything
+  std::optional<LayerRows> rows_;
+  std::vector<Observer> observers_;
+  std::unique_ptr<Meter> meter_;
+  double best_ = -std::numeric_limits<double>::infinity();  // decibels of out_.graph
+};
+
+}  // namespace sixfold
