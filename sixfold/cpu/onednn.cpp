@@ -24,9 +24,15 @@ dnnl_stream_t stream() {
   return stream;
 }
 
-dnnl_memory_desc_t of_tag(const Shape& dims, dnnl_format_tag_t tag) {
+bool multiplies_bf16() {
+  static const bool does =
+      (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+  return does;
+}
+
+dnnl_memory_desc_t of_tag(const Shape& dims, dnnl_format_tag_t tag, dnnl_data_type_t type) {
   dnnl_memory_desc_t md;
-  dnnl_memory_desc_init_by_tag(&md, static_cast<int>(dims.size()), dims.data(), dnnl_f32, tag);
+  dnnl_memory_desc_init_by_tag(&md, static_cast<int>(dims.size()), dims.data(), type, tag);
   return md;
 }
 dnnl_memory_desc_t of_strides(const Shape& dims, const Shape& strides) {
@@ -34,7 +40,9 @@ dnnl_memory_desc_t of_strides(const Shape& dims, const Shape& strides) {
   dnnl_memory_desc_init_by_strides(&md, static_cast<int>(dims.size()), dims.data(), dnnl_f32, strides.data());
   return md;
 }
-dnnl_memory_desc_t any(const Shape& dims) { return of_tag(dims, dnnl_format_tag_any); }
+dnnl_memory_desc_t any(const Shape& dims, dnnl_data_type_t type) {
+  return of_tag(dims, dnnl_format_tag_any, type);
+}
 
 Memory::Memory(const dnnl_memory_desc_t& desc, void* data) {
   dnnl_memory_t handle = nullptr;

@@ -40,10 +40,14 @@ class Owned {
   Handle handle_ = nullptr;
 };
 
+// Whether the CPU multiplies bfloat16 faster than f32.
+bool multiplies_bf16();
+
 // Descriptors of float tensors
-dnnl_memory_desc_t of_tag(const Shape& dims, dnnl_format_tag_t tag);
+dnnl_memory_desc_t of_tag(const Shape& dims, dnnl_format_tag_t tag, dnnl_data_type_t type = dnnl_f32);
 dnnl_memory_desc_t of_strides(const Shape& dims, const Shape& strides);
-dnnl_memory_desc_t any(const Shape& dims);  // the layout is the primitive's choice
+// The layout is the primitive's choice.
+dnnl_memory_desc_t any(const Shape& dims, dnnl_data_type_t type = dnnl_f32);
 
 // A place for data; the data is not owned.
 class Memory {

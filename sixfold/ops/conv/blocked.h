@@ -12,6 +12,9 @@
 // Row-major operands are transposed piece by piece, where a task reads or writes them; the whole input only
 // where several tasks read the same rows and do little with them. Of that, a kernel of one tap with a stride
 // has only the points that it reads, and is pointwise from there on.
+//
+// With factors of bfloat16 (conv.h) the whole input is rounded once, and sums are not cut into slices: their
+// factors have lost more.
 #pragma once
 
 #include <cstdint>
@@ -87,7 +90,7 @@ class BlockedPlan {
 
   // Whether a task works on a dense piece of its own, and copies from or to the operand.
   bool tiles_input() const { return split.slices > 1 || tiles_row_major_input(); }
-  bool tiles_row_major_input() const { return row_major_in && src_offset == SIZE_MAX; }
+  bool tiles_row_major_input() const { return row_major_in && src_offset == SIZE_MAX && !bf16; }
   bool tiles_result() const { return split.channels > 1 || row_major_out; }
   // Whether primitives add to what is there: other slices and the bias, or a residual. A norm comes before
   // the residual.
@@ -107,6 +110,7 @@ class BlockedPlan {
   ConvShape shape;  // the call's, with the points of a pointwise convolution as one row axis
   std::optional<StridedCopy> picking;  // of the points that are read
   bool row_major_in, row_major_out, row_major_residual, bias, residual, norm;
+  bool bf16;  // factors
   Split split;
   std::vector<Variant> variants;
   std::vector<dnnl_memory_desc_t> layouts;  // of packed weights
@@ -115,7 +119,8 @@ class BlockedPlan {
   std::vector<Packing> packings;  // when weights come with each run
   std::vector<Task> tasks;
   std::vector<Lane> lanes;
-  size_t src_offset = SIZE_MAX;  // of a transposed copy of the whole input in scratch, if there is one
+  size_t src_offset = SIZE_MAX;   // of a transposed copy of the whole input in scratch, if there is one
+  size_t bf16_offset = SIZE_MAX;  // of the input as bfloat16, channels-last, if it is rounded
   size_t scratch_bytes = 0;
 
  private:
@@ -142,6 +147,7 @@ class BlockedConv final : public Kernel {
  private:
   struct Operands {
     const float* src;
+    const uint16_t* src_bf16;           // instead, where factors are bfloat16
     const std::byte* weights;           // packed
     const float *bias, *scale, *shift;  // by output channel, or null
     const float* residual;
@@ -149,8 +155,8 @@ class BlockedConv final : public Kernel {
     std::byte* scratch;
   };
   Status pack_weights(const ConvCall& call);
-  const float* input(const Packed& weights, const Task& task, const Lane& lane,
-                     const Operands& operands) const;
+  const void* input(const Packed& weights, const Task& task, const Lane& lane,
+                    const Operands& operands) const;
   void run_slice(const Packed& weights, const Task& task, Lane& lane, const Operands& operands,
                  float* result) const;
   void copy_residual(const Task& task, const Operands& operands, float* to) const;

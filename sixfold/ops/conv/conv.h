@@ -6,6 +6,11 @@
 
 namespace sixfold::cpu {
 
+// Attribute of convolution and linear, for who runs a model to learn about its values, never for its results:
+// "bf16" where factors may be rounded to bfloat16 (sums stay f32), on CPUs that multiply those faster.
+inline constexpr const char* kFactors = "factors";
+bool has_bf16_products();
+
 struct ConvShape {
   int64_t batch = 1, in_channels = 0, out_channels = 0, groups = 1;
   Shape in, out;  // spatial extents, one to three
@@ -32,6 +37,7 @@ struct ConvCall {
   bool row_major_in = false, row_major_out = false, row_major_residual = false;  // else channels-last
   bool bias = false, residual = false;
   bool norm = false;               // scale and shift
+  bool bf16 = false;               // factors may be rounded to it (kFactors)
   const float* weights = nullptr;  // row-major, as ops/aten.def has them; null: they come with each run
   Allocator* allocator = &system_allocator();  // of packed weights
   SharedParts* shared = nullptr;

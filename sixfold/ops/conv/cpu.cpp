@@ -2,6 +2,9 @@
 #include <algorithm>
 
 #include "sixfold/cpu/copy.h"
+#ifdef SIXFOLD_ONEDNN
+#include "sixfold/cpu/onednn.h"
+#endif
 #include "sixfold/ops/conv/conv.h"
 #include "sixfold/ops/matmul/linear.h"
 
@@ -35,6 +38,14 @@ bool ConvShape::reads_single_points() const {
 }
 
 bool ConvShape::is_pointwise() const { return reads_single_points() && all_are(stride, 1); }
+
+bool has_bf16_products() {
+#ifdef SIXFOLD_ONEDNN
+  return onednn::multiplies_bf16();
+#else
+  return false;
+#endif
+}
 
 static int64_t points_at_once(int64_t channels) { return channels <= 4 ? 8192 : 512; }
 
@@ -70,6 +81,7 @@ KernelResult convolution(const KernelCall& call) {
   conv.bias = call.input(2).present();
   conv.residual = call.input(3).present();
   conv.norm = call.input(4).present();
+  conv.bf16 = call.attrs.has(kFactors);
   conv.row_major_in = !is_channels_last(x);
   conv.row_major_out = !is_channels_last(call.out[0]);
   conv.row_major_residual = conv.residual && !is_channels_last(call.in[3]);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "sixfold/cpu/bf16_rows.h"
 #include "sixfold/cpu/copy.h"
 #include "sixfold/cpu/scale_rows.h"
 #include "sixfold/ops/conv/blocked.h"
@@ -52,11 +53,12 @@ Status BlockedConv::pack_weights(const ConvCall& call) {
 }
 
 // What a slice reads, dense.
-const float* BlockedConv::input(const Packed& weights, const Task& task, const Lane& lane,
-                                const Operands& o) const {
+const void* BlockedConv::input(const Packed& weights, const Task& task, const Lane& lane,
+                               const Operands& o) const {
   const BlockedPlan& plan = *plan_;
   const ConvShape& s = plan.shape;
   const int64_t wide = s.in_channels, narrow = plan.slice_channels(), channel = weights.first_in;
+  if (plan.bf16) return o.src_bf16 + (task.image * s.in_points() + task.first_in) * wide;
   auto* slice = reinterpret_cast<float*>(o.scratch + lane.input_offset);
   if (plan.tiles_row_major_input()) {
     transpose(o.src + (task.image * wide + channel) * s.in_points() + task.first_in, s.in_points(), narrow,
@@ -158,6 +160,7 @@ void BlockedConv::run_task(const Task& task, Lane& lane, const Operands& o) cons
 Status BlockedConv::run(const Buffers& b) {
   BlockedPlan& plan = *plan_;
   Operands o{b.input<float>(0),
+             nullptr,
              packed_weights_ ? packed_memory_.data() : b.scratch,
              plan.bias ? b.input<float>(2) : nullptr,
              plan.norm ? b.input<float>(4) : nullptr,
@@ -179,6 +182,14 @@ Status BlockedConv::run(const Buffers& b) {
     else
       to_channels_last(b.pool, o.src, copy, plan.shape.batch, plan.shape.in_channels, plan.shape.in_points());
     o.src = copy;
+  }
+  if (plan.bf16) {
+    auto* copy = reinterpret_cast<uint16_t*>(b.scratch + plan.bf16_offset);
+    b.pool.for_ranges(plan.shape.batch * plan.shape.in_points() * plan.shape.in_channels, 1 << 16,
+                      [&](int64_t begin, int64_t end) {
+                        to_bf16(o.src + begin, copy + begin, static_cast<size_t>(end - begin));
+                      });
+    o.src_bf16 = copy;
   }
   std::atomic<size_t> next{0};
   b.pool.for_each(plan.lanes.size(), [&](size_t lane) {

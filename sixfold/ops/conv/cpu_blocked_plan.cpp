@@ -77,12 +77,14 @@ Shape image_dims(int64_t channels, int64_t rows, const Shape& spatial) {
 Result<Primitive> BlockedPlan::create(const Variant& v) {
   const ConvShape& s = shape;
   const size_t n = s.in.size();
-  const auto src = onednn::of_tag(image_dims(slice_channels(), v.rows_in, s.in), channels_last_tag(n));
+  const dnnl_data_type_t factors = bf16 ? dnnl_bf16 : dnnl_f32;
+  const auto src =
+      onednn::of_tag(image_dims(slice_channels(), v.rows_in, s.in), channels_last_tag(n), factors);
   const auto dst = onednn::of_tag(image_dims(v.channels, v.rows_out, s.out), channels_last_tag(n));
   Shape weight_dims{v.channels / s.groups, slice_channels() / s.groups};
   if (s.groups > 1) weight_dims.insert(weight_dims.begin(), s.groups);
   weight_dims.insert(weight_dims.end(), s.kernel.begin(), s.kernel.end());
-  const auto weights = onednn::any(weight_dims);
+  const auto weights = onednn::any(weight_dims, factors);
   const auto bias_desc = onednn::of_tag({v.channels}, dnnl_a);
   Shape before = s.padding, after = s.padding_end, dilation = s.dilation;
   before[0] = v.before;
@@ -235,9 +237,10 @@ bool BlockedPlan::transposes_in_tasks() const {
 }
 
 void BlockedPlan::add_lanes() {
-  if (row_major_in && (picking || !transposes_in_tasks()))
-    src_offset =
-        reserve(static_cast<size_t>(shape.batch * shape.in_points() * shape.in_channels) * sizeof(float));
+  const auto elements = static_cast<size_t>(shape.batch * shape.in_points() * shape.in_channels);
+  if (row_major_in && (bf16 || picking || !transposes_in_tasks()))
+    src_offset = reserve(elements * sizeof(float));
+  if (bf16) bf16_offset = reserve(elements * sizeof(uint16_t));
   size_t input_bytes = 0, tile_bytes = 0, residual_bytes = 0, primitive_bytes = 0;
   const auto fit = [](size_t& bytes, bool needed, int64_t floats) {
     if (needed) bytes = std::max(bytes, static_cast<size_t>(floats) * sizeof(float));
@@ -273,7 +276,7 @@ std::string BlockedPlan::key(const ConvCall& call) {
   for (const Shape* list : {&s.in, &s.out, &s.kernel, &s.stride, &s.padding, &s.padding_end, &s.dilation})
     for (const int64_t x : *list) key += cat(" ", x);
   for (const bool flag : {s.transposed, call.row_major_in, call.row_major_out, call.row_major_residual,
-                          call.bias, call.residual, call.norm, call.weights != nullptr})
+                          call.bias, call.residual, call.norm, call.bf16, call.weights != nullptr})
     key += flag ? '1' : '0';
   return key;
 }
@@ -312,8 +315,10 @@ Result<std::shared_ptr<BlockedPlan>> BlockedPlan::make(const ConvCall& call) {
   out->bias = call.bias;
   out->residual = call.residual;
   out->norm = call.norm;
+  out->bf16 = call.bf16 && call.weights && s.groups == 1 && !s.transposed && onednn::multiplies_bf16();
   SF_TRY(out->make_pointwise(call));
   Split& split = out->split = choose_split(s);
+  if (out->bf16) split.slices = 1;
   SF_TRY(out->add_tasks());
   // oneDNN chooses the layout of weights by the size of a block, and blocks of unequal size may need a copy
   // of the weights each: rather fewer blocks.

@@ -1,6 +1,7 @@
 // The fast f32 convolutions against the definition: our own, which builds without oneDNN use, and oneDNN's.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "sixfold/ops/conv/conv.h"
@@ -140,6 +141,23 @@ TEST(DirectConv, is_the_definition) {
 }
 
 #ifdef SIXFOLD_ONEDNN
+KernelResult make_bf16(const ConvCall& call) {
+  ConvCall rough = call;
+  rough.bf16 = true;
+  return make_blocked_conv(rough);
+}
+
+TEST(BlockedConv, with_rough_factors_is_near_the_definition) {
+  for (int round = 0; round < 40; ++round) {
+    const ConvShape s = large_shape();
+    // Products of numbers below 1, each off by 2^-8 at the most, and signs that are random.
+    const double terms = static_cast<double>(s.in_channels * numel(s.kernel));
+    ASSERT_TRUE(compare(s, make_bf16, round, has_bf16_products() ? 6 * std::sqrt(terms) / 512 : 1e-3));
+  }
+  for (int round = 0; round < 100; ++round)
+    compare(random_shape(static_cast<size_t>(1 + round % 3)), make_bf16, round, 0.2);
+}
+
 TEST(BlockedConv, is_the_definition) {
   int made = 0;
   for (int round = 0; round < 200; ++round)

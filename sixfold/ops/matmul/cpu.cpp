@@ -229,6 +229,7 @@ KernelResult linear(const KernelCall& call) {
                 .dilation = {1},
                 .transposed = false};
   conv.bias = p.bias;
+  conv.bf16 = call.attrs.has(kFactors);
   conv.weights = static_cast<const float*>(w.constant);
   conv.allocator = &call.allocator;
   conv.activation = function;
