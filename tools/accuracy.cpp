@@ -53,6 +53,7 @@ Result<ImproveOptions> improvements(const HtpChoice& choice, int activation_bits
   out.search_scales = choice.search_scales;
   out.correct_biases = choice.correct_biases;
   out.tell_accuracy = choice.tell_accuracy;
+  out.bf16 = !choice.f32_runs;
   if (isatty(STDERR_FILENO)) out.progress = show_progress;
   return out;
 }
@@ -97,6 +98,7 @@ nlohmann::ordered_json describe_accuracy(const Graph& graph, const Improved& imp
               {"held_back", improved.held_back},
               {"rounded_layers", improved.rounding.layers},
               {"corrected_biases", improved.biases},
+              {"factors", improved.bf16 ? "bf16" : "f32"},
               {"calibrate_s", improved.calibrate_seconds},
               {"seconds", improved.seconds},
               {"phases_cpu_s", phases}};

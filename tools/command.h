@@ -63,6 +63,7 @@ struct HtpChoice {
   bool search_scales = false, correct_biases = true, equalize = false, tell_accuracy = true;
   float smooth = 0;  // SmoothQuant's exponent; 0: not
   std::string balance = "auto";
+  bool f32_runs = false;  // no bfloat16 while ranges are found
   std::string recipe, encodings, export_encodings, simulated;
   double max_loss = 0.01;  // of the precision auto
   bool strict = false;

@@ -130,6 +130,9 @@ void add_htp(CLI::App& command, HtpChoice& htp) {
   command.add_option("--smooth", htp.smooth,
                      "SmoothQuant: how much of the activations' ranges weights take, 0 to 1; 0: nothing");
   command.add_flag("!--no-widen", htp.widen, "All activations in 8 bits, even where they tell too little");
+  command.add_flag(
+      "--f32-runs", htp.f32_runs,
+      "Large models: calibration and tries multiply f32 also where the CPU is faster with bfloat16");
   command.add_flag("!--no-accuracy", htp.tell_accuracy, "Do not compare with float on samples held back");
   command.add_flag("--per-channel-linear,!--no-per-channel-linear", htp.per_channel_linear,
                    "A scale for each output of a linear layer, or one for all");

@@ -95,8 +95,9 @@ class Corrector {
     std::vector<BiasCorrection> out;
     if (products_.empty()) return out;
     std::vector<Worker> workers(std::min({kGroup, samples_->count(), pool_.threads()}));
-    const Graph rounded = with_rounded_constants(quantized_);
-    for (Worker& w : workers) SF_TRY(prepare(w, rounded));
+    const Graph rounded = with_rounded_constants(quantized_, pool_);
+    pool_.for_each(workers.size(), [&](size_t k) { workers[k].status = prepare(workers[k], rounded); });
+    for (Worker& w : workers) SF_TRY(std::move(w.status));
     for (size_t first = 0; first < samples_->count(); first += kGroup) {
       const size_t now = std::min(kGroup, samples_->count() - first);
       pool_.for_each(workers.size(), [&](size_t k) {

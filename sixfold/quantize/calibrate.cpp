@@ -87,7 +87,7 @@ class Calibrator {
   }
 
   Status make_worker(Worker& w) {
-    SF_ASSIGN(w.model, Watched::create(graph_, *w.pool));
+    SF_ASSIGN(w.model, Watched::create(graph_, *w.pool, /*inside=*/false, options_.bf16));
     w.seen = SeenValues(graph_.value_count());
     w.model->set_watch(
         [this, &w](ValueId v, const cpu::TensorDesc& desc, void* data) { return look(w, v, desc, data); });
@@ -229,15 +229,19 @@ class Calibrator {
     Seen s;
     const Tensor flat = to_contiguous(v.constant);
     s.count = static_cast<uint64_t>(flat.count());
-    for (const float x : flat.values<float>()) {
-      if (!std::isfinite(x)) {
-        s.non_finite = true;
-        continue;
+    const Extremes e = extremes_of(flat.values<float>().data(), flat.count());
+    const bool plain = e.finite && e.min > kMask;  // as nearly all are
+    if (plain) s.min = s.unmasked_min = e.min, s.max = e.max;
+    if (!plain)
+      for (const float x : flat.values<float>()) {
+        if (!std::isfinite(x)) {
+          s.non_finite = true;
+          continue;
+        }
+        s.min = std::min(s.min, x);
+        s.max = std::max(s.max, x);
+        if (x > kMask) s.unmasked_min = std::min(s.unmasked_min, x);
       }
-      s.min = std::min(s.min, x);
-      s.max = std::max(s.max, x);
-      if (x > kMask) s.unmasked_min = std::min(s.unmasked_min, x);
-    }
     for (const Graph::Mutation& m : graph_.mutations)
       if (m.state == v.id) s.merge(seen.all[m.next.index]);
     seen.all[v.id.index] = s;

@@ -17,6 +17,7 @@ struct CalibrateOptions {
   bool histograms = true;             // for every observer but min-max and moving average
   bool channels = false;              // ranges by channel
   size_t channel_samples = SIZE_MAX;  // in so many of the first samples
+  bool bf16 = false;                  // products as Watched has them with it
   std::function<void(size_t done, size_t total)> progress;
   // Sees every value of every sample too, several samples at once.
   std::function<void(size_t sample, ValueId value, const cpu::TensorDesc& desc, const void* data)> look;

@@ -170,6 +170,32 @@ TEST(Calibrate, sees_every_value_the_same_for_any_number_of_threads) {
   EXPECT_EQ(one->values[s.index].channels.size(), 3u);
 }
 
+TEST(Calibrate, with_rough_factors_sees_nearly_the_same) {
+  Graph graph = graph_of(R"(input %x: f32[16, 64]
+input %w: f32[64, 64]
+%y = linear(%x, %w, none, activation="none") : f32[16, 64]
+output %y
+)");
+  const ValueId w = graph.inputs[1].value;
+  graph.inputs.pop_back();
+  graph.value(w).kind = ValueKind::constant;
+  graph.value(w).constant = floats({64, 64}, wave(64 * 64, 0.3f));
+  std::vector<std::vector<Tensor>> rows;
+  for (int i = 0; i < 3; ++i) rows.push_back({floats({16, 64}, wave(16 * 64, static_cast<float>(i)))});
+  const auto samples = samples_of(rows);
+  auto exact = calibrate(graph, *samples, {.threads = 1});
+  auto rough = calibrate(graph, *samples, {.threads = 1, .bf16 = true});
+  auto again = calibrate(graph, *samples, {.threads = 2, .bf16 = true});
+  ASSERT_TRUE(exact.ok() && rough.ok() && again.ok());
+  const size_t y = graph.outputs[0].value.index, x = graph.inputs[0].value.index;
+  const Observation &a = exact->values[y], &b = rough->values[y];
+  EXPECT_NEAR(a.min, b.min, 0.005f * (a.max - a.min));
+  EXPECT_NEAR(a.max, b.max, 0.005f * (a.max - a.min));
+  EXPECT_EQ(exact->values[x].max, rough->values[x].max);  // only factors are rounded
+  EXPECT_EQ(b.max, again->values[y].max);
+  EXPECT_EQ(b.histogram, again->values[y].histogram);
+}
+
 TEST(Calibrate, looks_at_channels_of_the_first_samples_alone_when_told) {
   const Graph graph = graph_of(kMlp);
   std::vector<std::vector<Tensor>> rows;

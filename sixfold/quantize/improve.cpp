@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "sixfold/ops/conv/conv.h"
 #include "sixfold/quantize/doubts.h"
 #include "sixfold/quantize/improving.h"
 
@@ -13,6 +14,7 @@ namespace {
 constexpr double kMeterWork = 1.5e9;
 constexpr size_t kLeastMeterSamples = 2, kMostMeterSamples = 6;
 constexpr size_t kFewSamples = 8;
+constexpr double kBf16Work = 5e8;  // multiplications of a model from which factors are rounded
 constexpr size_t kFittedSamples = 16, kFittedRows = 512;  // that weights are rounded by
 
 double now_s() {
@@ -20,6 +22,11 @@ double now_s() {
 }
 
 }  // namespace
+
+bool calibrates_in_bf16(const Graph& real, const ImproveOptions& options) {
+  return options.bf16 && cpu::has_bf16_products() &&
+         work_of(real) >= (options.halves ? kLargeWork : kBf16Work);
+}
 
 size_t held_back(size_t samples) { return samples < 16 ? 0 : std::min<size_t>(samples / 8, 8); }
 
@@ -39,13 +46,18 @@ Improving::Improving(const Graph& real, const Samples& samples, const MakeQuanti
   // Of few samples nobody knows what is rare: nothing is cut off, and weights are not fitted to them.
   few_ = options.automatic && out_.calibrated < kFewSamples;
   fits_weights_ = (options.search_scales || options.choose_rounding) && !few_;
-  improves_ = options.search_scales || options.choose_rounding || options.correct_biases || options.widen;
+  out_.bf16 = calibrates_in_bf16(real, options);
+  bf16_tries_ = out_.bf16 && !options.halves;  // with 16 bits they would see the factors' rounding
+  improves_ = options.search_scales || options.choose_rounding || options.correct_biases || options.widen ||
+              options.goes_on;
 }
 
 // Ranges of all values, what layers read, and the outputs by which all tries are judged.
 Status Improving::calibrate_all() {
-  CalibrateOptions calibrating{
-      .threads = options_.threads, .channels = options_.look_at_channels, .channel_samples = 1};
+  CalibrateOptions calibrating{.threads = options_.threads,
+                               .channels = options_.look_at_channels,
+                               .channel_samples = 1,
+                               .bf16 = out_.bf16};
   calibrating.histograms = std::any_of(options_.observers.begin(), options_.observers.end(), [](Observer o) {
     return o != Observer::min_max && o != Observer::moving_average;
   });
@@ -60,7 +72,7 @@ Status Improving::calibrate_all() {
   }
   const size_t judging = samples_for(kMeterWork, work_, kLeastMeterSamples, kMostMeterSamples);
   std::vector<std::vector<Tensor>> outputs(judging);
-  if (options_.observers.size() > 1 || improves_)
+  if ((options_.observers.size() > 1 || improves_) && out_.bf16 == bf16_tries_)
     calibrating.ran = [&outputs, step = spread_step(out_.calibrated, judging)](size_t sample,
                                                                                const Watched& model) {
       if (sample % step == 0 && sample / step < outputs.size()) outputs[sample / step] = model.copy_outputs();
@@ -78,7 +90,8 @@ Status Improving::calibrate_all() {
                   [](Observer o) { return o == Observer::min_max || o == Observer::moving_average; });
   out_.ranges.observer = observers_.empty() ? Observer::mse : observers_[0];
   if (observers_.size() > 1 || improves_) {
-    SF_ASSIGN(meter_, Meter::create(real_, *calibration_, judging, options_.threads, std::move(outputs)));
+    SF_ASSIGN(meter_, Meter::create(real_, *calibration_, judging, options_.threads, std::move(outputs),
+                                    bf16_tries_));
   }
   return {};
 }
@@ -100,6 +113,12 @@ Result<Improved> Improving::run() {
   SF_TRY(widen());
   SF_TRY(cut_before_sigmoids());
   phases_.end("16 bits");
+  if (options_.goes_on) {
+    SF_ASSIGN(const bool goes_on, options_.goes_on(out_.seen, best_));
+    out_.stopped = !goes_on;
+    if (out_.stopped) return std::move(out_);
+    phases_.skip();
+  }
   SF_TRY(see_what_rounding_costs());
   SF_TRY(round_weights());
   SF_TRY(correct());

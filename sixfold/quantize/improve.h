@@ -28,11 +28,16 @@ struct ImproveOptions {
   bool tell_accuracy = true;
   bool look_at_channels = false;  // of the first sample: Improved::seen has their ranges
   size_t threads = 0;
+  // Of large models, where the CPU multiplies bfloat16 faster (conv.h): calibration rounds factors to it, and
+  // so do tries of 8-bit activations. What is told of the accuracy is of f32 in any case.
+  bool bf16 = true;
   // The same as MakeQuantized with these nodes wide. some: where 8 bits tell too little, or with halves where
   // 16 do; the others with 8 bits only. Nothing: there are none, or they would take long.
   bool halves = false;
   std::function<Result<std::optional<Graph>>(const Observations& seen, const RangeChoice& ranges, Wide which)>
       widen;
+  // Asked once ranges and widths are chosen, with the decibels of a try: false where nobody wants the rest.
+  std::function<Result<bool>(const Observations& seen, double decibels)> goes_on;
   std::function<void(std::string_view what, size_t done, size_t total)> progress;
   std::function<void(const std::string& what)> doubt;  // right after calibration (doubts.h)
 };
@@ -41,7 +46,8 @@ struct ImproveOptions {
 size_t held_back(size_t samples);
 
 struct Improved {
-  Graph graph;  // quantized
+  bool stopped = false;  // by ImproveOptions::goes_on: there is nothing else here
+  Graph graph;           // quantized
   Observations seen;
   RangeChoice ranges;
   std::vector<std::pair<Observer, double>> tried;  // decibels
@@ -54,11 +60,15 @@ struct Improved {
   RoundingReport rounding;
   size_t biases = 0;
   Wide wide = Wide::none;
+  bool bf16 = false;                     // factors of calibration and tries were rounded to it
   size_t calibrated = 0, held_back = 0;  // samples; none held back: those of calibration judge
   Accuracy accuracy;
   double seconds = 0, calibrate_seconds = 0;
   std::vector<std::pair<const char*, double>> phases;  // CPU seconds of this process, all threads
 };
+
+// Whether calibration rounds factors to bfloat16 (ImproveOptions::bf16).
+bool calibrates_in_bf16(const Graph& real, const ImproveOptions& options);
 
 // make: a copy of the graph with encodings, by what was seen and how ranges are to be chosen.
 using MakeQuantized = std::function<Result<Graph>(const Observations& seen, const RangeChoice& ranges)>;

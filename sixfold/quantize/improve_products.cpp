@@ -6,6 +6,7 @@ namespace sixfold {
 namespace {
 
 constexpr double kWorthRounding = 0.5;     // decibels that weights as they are must bring
+constexpr size_t kFewTried = 2;            // samples: of their decibels less than kLeastGain is chance
 constexpr double kBiasWork = 3e9;          // multiplications for all samples
 constexpr double kLittleBiasWork = 1.2e9;  // where rounding costs little, so that it shifts little
 constexpr size_t kLeastBiasSamples = 4, kMostBiasSamples = 8;
@@ -29,7 +30,7 @@ Result<bool> Improving::keep_if_better(Graph before, const char* what, double le
 Status Improving::see_what_rounding_costs() {
   if (!improves_ || !options_.automatic || few_) return {};
   SF_ASSIGN(const double most, (*meter_)(out_.graph, /*real_weights=*/true));
-  weights_matter_ = most >= best_ + kWorthRounding;
+  weights_matter_ = most >= best_ + (meter_->samples() > kFewTried ? kWorthRounding : kLeastGain);
   out_.steps.push_back({"weights not rounded", best_, most, false});
   phases_.end("what rounding costs");
   return {};

@@ -23,6 +23,7 @@ class Phases {
     out_.emplace_back(name, static_cast<double>(now - last_) / CLOCKS_PER_SEC);
     last_ = now;
   }
+  void skip() { last_ = std::clock(); }  // what is not this one's
 
  private:
   std::vector<std::pair<const char*, double>>& out_;
@@ -76,6 +77,7 @@ class Improving {
   double work_ = 0;
   bool few_ = false;  // samples: nobody knows what is rare
   bool fits_weights_ = false, improves_ = false;
+  bool bf16_tries_ = false;     // whether they too round factors, as calibration does
   bool weights_matter_ = true;  // whether better rounding can gain anything
   std::optional<LayerRows> rows_;
   std::vector<Observer> observers_;

@@ -46,9 +46,11 @@ Status Meter::for_samples(const Run& run) {
 }
 
 Result<std::unique_ptr<Meter>> Meter::create(const Graph& real, const Samples& all, size_t count,
-                                             size_t threads, std::vector<std::vector<Tensor>> outputs) {
+                                             size_t threads, std::vector<std::vector<Tensor>> outputs,
+                                             bool bf16) {
   const auto samples = spread_samples(all, count);
   auto out = std::make_unique<Meter>(lanes_for(real, samples->count(), threads));
+  out->bf16_ = bf16;
   for (const Leaf& leaf : real.outputs)
     if (leaf.value.valid()) out->judged_.push_back(is_float(real.dtype(leaf.value)));
   out->samples_.resize(samples->count());
@@ -82,11 +84,11 @@ Status Meter::prepare(const Graph& quantized, bool real_weights) {
   made_of_ = quantized;
   made_real_ = real_weights;
   // Biases are rounded to so fine a grid that nothing is seen of it.
-  const Graph rounded = with_rounded_constants(quantized, {.weights = !real_weights, .biases = false});
+  const Graph rounded = with_rounded_constants(quantized, pool_, {.weights = !real_weights, .biases = false});
   pool_.for_each(lanes_.size(), [&](size_t k) {
     lanes_[k].status = [&]() -> Status {
       SF_ASSIGN(lanes_[k].model,
-                Simulation::create(rounded, *lanes_[k].pool, /*inside=*/false, /*rounded=*/true));
+                Simulation::create(rounded, *lanes_[k].pool, /*inside=*/false, /*rounded=*/true, bf16_));
       return {};
     }();
   });

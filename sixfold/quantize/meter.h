@@ -14,9 +14,11 @@ namespace sixfold {
 class Meter {
  public:
   explicit Meter(const Lanes& lanes);
-  // outputs: of the float graph for the samples that it takes (spread_samples), where they are known.
+  // outputs: of the float graph for the samples that it takes (spread_samples), where they are known. bf16:
+  // tries are run with such factors (watched.h).
   static Result<std::unique_ptr<Meter>> create(const Graph& real, const Samples& samples, size_t count,
-                                               size_t threads, std::vector<std::vector<Tensor>> outputs = {});
+                                               size_t threads, std::vector<std::vector<Tensor>> outputs = {},
+                                               bool bf16 = false);
   // Decibels of the outputs (decibels_of). Graphs that differ only in the grids of values are run by the
   // models of the one before. real_weights: weights of products are not rounded, so it tells what rounding
   // costs.
@@ -44,6 +46,7 @@ class Meter {
   std::vector<Lane> lanes_;
   Graph made_of_;  // what the lanes' models are
   bool made_real_ = false;
+  bool bf16_ = false;
   double worst_ = 200;
 };
 

@@ -104,7 +104,7 @@ Tensor rounded(const Tensor& data, const Encoding& encoding) {
   return out;
 }
 
-Graph with_rounded_constants(const Graph& graph, const RoundedConstants& which) {
+Graph with_rounded_constants(const Graph& graph, cpu::Pool& pool, const RoundedConstants& which) {
   Graph out = graph;
   std::vector<bool> left(graph.value_count(), false);
   for (const NodeId id : graph.order()) {
@@ -132,10 +132,15 @@ Graph with_rounded_constants(const Graph& graph, const RoundedConstants& which) 
     }
     out.value(b).constant = std::move(to);
   }
+  std::vector<ValueId> all;
   for (const Value& v : graph.values())
     if (v.kind == ValueKind::constant && v.encoding && v.type.dtype == DType::f32 && !v.users.empty() &&
         !left[v.id.index])
-      out.value(v.id).constant = rounded(v.constant, *v.encoding);
+      all.push_back(v.id);
+  pool.for_each(all.size(), [&](size_t i) {
+    const Value& v = graph.value(all[i]);
+    out.value(v.id).constant = rounded(v.constant, *v.encoding);
+  });
   return out;
 }
 

@@ -44,6 +44,6 @@ struct RoundedConstants {
   bool weights = true;  // of convolutions and linear layers
   bool biases = true;
 };
-Graph with_rounded_constants(const Graph& graph, const RoundedConstants& which = {});
+Graph with_rounded_constants(const Graph& graph, cpu::Pool& pool, const RoundedConstants& which = {});
 
 }  // namespace sixfold

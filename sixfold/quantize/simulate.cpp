@@ -73,11 +73,11 @@ struct Worker {
 }  // namespace
 
 Result<std::unique_ptr<Simulation>> Simulation::create(const Graph& quantized, cpu::Pool& pool, bool inside,
-                                                       bool rounded) {
+                                                       bool rounded, bool bf16) {
   auto out = std::make_unique<Simulation>();
-  const Graph graph = rounded ? quantized : with_rounded_constants(quantized);
+  const Graph graph = rounded ? quantized : with_rounded_constants(quantized, pool);
   out->take_grids(graph);
-  SF_ASSIGN(out->model_, Watched::create(graph, pool, inside));
+  SF_ASSIGN(out->model_, Watched::create(graph, pool, inside, bf16));
   out->model_->set_watch(
       [self = out.get(), &pool](ValueId v, const cpu::TensorDesc& desc, void* data) -> Status {
         if (self->before_) SF_TRY(self->before_(v, desc, data));
@@ -143,7 +143,8 @@ Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Sample
   SF_TRY(check_samples(real, samples));
   const Lanes lanes = lanes_for(real, std::min<size_t>(samples.count(), 4), threads);
   const size_t width = lanes.count;
-  const Graph rounded = with_rounded_constants(quantized);
+  cpu::Pool pool(threads);
+  const Graph rounded = with_rounded_constants(quantized, pool);
   const std::vector<bool> masked = find_masked(real);
   // What nobody tells apart is no error.
   const std::vector<Range> live = find_live_ranges(real, [&](ValueId v) -> double {
@@ -151,10 +152,21 @@ Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Sample
     return e && e->axis < 0 ? e->scales[0] : 0;
   });
   std::vector<Worker> workers(width);
+  for (Worker& w : workers) w.pool = std::make_unique<cpu::Pool>(lanes.threads);
+  std::vector<Status> made(2 * width);  // a float model and a quantized one for each
+  pool.for_each(made.size(), [&](size_t i) {
+    Worker& w = workers[i / 2];
+    made[i] = [&]() -> Status {
+      if (i % 2 == 0) {
+        SF_ASSIGN(w.real, Watched::create(real, *w.pool));
+      } else {
+        SF_ASSIGN(w.quantized, Simulation::create(rounded, *w.pool, /*inside=*/false, /*rounded=*/true));
+      }
+      return {};
+    }();
+  });
+  for (Status& s : made) SF_TRY(std::move(s));
   for (Worker& w : workers) {
-    w.pool = std::make_unique<cpu::Pool>(lanes.threads);
-    SF_ASSIGN(w.real, Watched::create(real, *w.pool));
-    SF_ASSIGN(w.quantized, Simulation::create(rounded, *w.pool, /*inside=*/false, /*rounded=*/true));
     w.kept.resize(real.value_count());
     w.sample.resize(real.value_count());
     w.real->set_watch([&w](ValueId v, const cpu::TensorDesc& desc, void* data) {
@@ -190,7 +202,6 @@ Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Sample
   Accuracy out;
   out.samples = samples.count();
   std::vector<LayerError> all(real.value_count());
-  cpu::Pool pool(width);
   for (size_t first = 0; first < samples.count(); first += width) {
     const size_t now = std::min(width, samples.count() - first);
     pool.for_each(now, [&](size_t k) { workers[k].status = run_one(workers[k], first + k); });

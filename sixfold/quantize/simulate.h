@@ -14,9 +14,10 @@ namespace sixfold {
 class Simulation {
  public:
   // inside: shows the values inside products too, not rounded. rounded: its constants are, so that several
-  // may be made of one with_rounded_constants.
+  // may be made of one with_rounded_constants. bf16: as Watched has it.
   static Result<std::unique_ptr<Simulation>> create(const Graph& quantized, cpu::Pool& pool,
-                                                    bool inside = false, bool rounded = false);
+                                                    bool inside = false, bool rounded = false,
+                                                    bool bf16 = false);
   // The grids of another graph that differs in nothing else.
   void take_grids(const Graph& quantized);
   // The watch sees values after they were rounded, `before` sees them before that.

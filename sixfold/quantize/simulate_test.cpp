@@ -371,6 +371,25 @@ TEST(Improve, gives_kinds_of_ops_other_ranges_where_that_gains) {
   }
 }
 
+TEST(Improve, stops_where_nobody_wants_the_rest) {
+  const Graph real = graph_of(kNet);
+  const auto make = [&](const Observations&, const RangeChoice&) -> Result<Graph> { return coarse(real); };
+  for (const bool goes_on : {false, true}) {
+    ImproveOptions options{.observers = {Observer::mse}, .correct_biases = false, .threads = 1};
+    double told = 0;
+    options.goes_on = [&](const Observations&, double decibels) -> Result<bool> {
+      told = decibels;
+      return goes_on;
+    };
+    auto got = quantize_well(real, *waves(16), make, options);
+    ASSERT_TRUE(got.ok()) << got.error().message();
+    EXPECT_EQ(got->stopped, !goes_on);
+    EXPECT_EQ(got->accuracy.samples, goes_on ? 2u : 0u);
+    EXPECT_GT(told, 0);
+    EXPECT_LT(told, 100);
+  }
+}
+
 TEST(Improve, takes_the_observer_that_gives_most_and_holds_samples_back) {
   const Graph real = graph_of(kNet);
   const auto samples = waves(16);

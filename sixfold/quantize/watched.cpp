@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "sixfold/ops/conv/conv.h"
 #include "sixfold/quantize/recycled.h"
 #include "sixfold/rewrite/pipeline.h"
 
@@ -37,7 +38,8 @@ Lanes lanes_for(const Graph& graph, size_t samples, size_t threads) {
   return {count, std::max<size_t>(threads / count, 1)};
 }
 
-Result<std::unique_ptr<Watched>> Watched::create(const Graph& graph, cpu::Pool& pool, bool inside) {
+Result<std::unique_ptr<Watched>> Watched::create(const Graph& graph, cpu::Pool& pool, bool inside,
+                                                 bool bf16) {
   auto out = std::make_unique<Watched>();
   Graph g = graph;
   // A value that is an output is not fused away, and whoever replaces it replaces it there too: so outputs
@@ -55,6 +57,10 @@ Result<std::unique_ptr<Watched>> Watched::create(const Graph& graph, cpu::Pool& 
   std::vector<ValueId> was(g.value_count(), kNoValue);
   for (size_t i = 0; i < watched.size(); ++i) was[g.outputs[outputs + i].value.index] = watched[i];
   g.outputs.resize(outputs);
+  if (bf16)
+    for (const NodeId id : g.order())
+      if (Node& node = g.node(id); node.op == Op::convolution || node.op == Op::linear)
+        node.attrs.set(cpu::kFactors, std::string("bf16"));
   std::vector<ValueId> value_of_slot;
   SF_ASSIGN(FlatProgram program, to_program(g, &value_of_slot));
   for (const ValueId v : value_of_slot) out->value_of_.push_back(was[v.index]);
