@@ -16,8 +16,8 @@ constexpr float kAlpha = 0.5f;
 
 std::string rounded(double db) { return cat(std::round(db * 10) / 10); }
 
-Result<Observations> look(const Graph& graph, const Samples& samples) {
-  return calibrate(graph, samples, {.histograms = false, .channels = true});
+Result<Observations> look(const Graph& graph, const Samples& samples, bool bf16) {
+  return calibrate(graph, samples, {.histograms = false, .channels = true, .bf16 = bf16});
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ Status balance_as_told(Graph& graph, const Samples& samples, const HtpChoice& ch
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), alpha);
   if (error != std::errc() || end != text.data() + text.size() || !(alpha >= 0 && alpha <= 1))
     return invalid_argument("--balance is ", text, ", expected auto, off or a number from 0 to 1");
-  SF_ASSIGN(const Observations seen, look(graph, samples));
+  SF_ASSIGN(const Observations seen, look(graph, samples, /*bf16=*/false));
   const size_t n = balance_channels(graph, seen, static_cast<float>(alpha));
   method.notes.push_back(cat(n, " channels are divided by factors that the next weights take"));
   return {};
@@ -42,24 +42,21 @@ bool balances_by_itself(const HtpChoice& choice, const QuantizeOptions& options)
 }
 
 Result<std::optional<Graph>> balanced_copy(const Graph& graph, const Observations& first,
-                                           const Samples& samples) {
+                                           const Samples& samples, bool bf16) {
   if (imbalance_of(graph, first) < kWorthTrying) return std::optional<Graph>();
-  SF_ASSIGN(const Observations seen, look(graph, samples));
+  SF_ASSIGN(const Observations seen, look(graph, samples, bf16));
   Graph out = graph;
   balance_channels(out, seen, kAlpha);
   return std::optional<Graph>(std::move(out));
 }
 
-bool is_gain(const Improved& plain, const Improved& balanced) {
-  return decibels_of(balanced.accuracy.outputs) >= decibels_of(plain.accuracy.outputs) + kLeastGain;
-}
+bool is_gain(double plain, double balanced) { return balanced >= plain + kLeastGain; }
 
-std::string told_balance(const Improved& plain, const Improved& balanced) {
+std::string told_balance(double plain, double balanced) {
   return cat(
       "channels between convolutions are divided by factors that the next weights take, so that they have "
       "like ranges: ",
-      rounded(decibels_of(balanced.accuracy.outputs)), " dB, without it ",
-      rounded(decibels_of(plain.accuracy.outputs)), " (--balance off)");
+      rounded(balanced), " dB, without it ", rounded(plain), " (--balance off)");
 }
 
 }  // namespace sixfold::tools

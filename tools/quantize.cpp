@@ -7,6 +7,7 @@
 #include "sixfold/base/mapped_file.h"
 #include "sixfold/base/npy.h"
 #include "sixfold/graph/precision.h"
+#include "sixfold/quantize/effort.h"
 #include "sixfold/quantize/equalize.h"
 #include "sixfold/quantize/interchange.h"
 #include "sixfold/quantize/masks.h"
@@ -321,23 +322,45 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     warn(what);
   };
   const bool widens = choice.widen && !searches && !options.scheme.computes_in_float();
-  const auto quantized = [&](const Graph& real) {
-    return quantize_graph(real, options, *samples, improving, widens, asked, method.quantize_s);
+  const auto quantized = [&](const Graph& real, const ImproveOptions& how) {
+    return quantize_graph(real, options, *samples, how, widens, asked, method.quantize_s);
   };
   improving.look_at_channels = !searches && balances_by_itself(choice, options);
-  SF_ASSIGN(Quantized best, quantized(graph));
-  if (improving.look_at_channels) {
-    SF_ASSIGN(std::optional<Graph> balanced, balanced_copy(graph, best.improved.seen, *samples));
-    improving.doubt = nullptr;  // the same samples
-    improving.look_at_channels = false;
-    if (balanced) {
-      SF_ASSIGN(Quantized other, quantized(*balanced));
-      if (is_gain(best.improved, other.improved)) {
-        method.notes.push_back(told_balance(best.improved, other.improved));
-        best = std::move(other);
-        graph = std::move(*balanced);
-      }
-    }
+  // Where channels may gain by it, the balanced graph is quantized too. Of a large model the one that a try
+  // finds better goes on alone; of others both do, and what they lose in the end decides.
+  const bool large = work_of(graph) >= kLargeWork;
+  std::optional<Graph> balanced;
+  std::optional<Quantized> other;
+  double plain_db = 0, balanced_db = 0;
+  ImproveOptions as_it_is = improving;
+  if (improving.look_at_channels)
+    as_it_is.goes_on = [&](const Improved& so_far, double tried) -> Result<bool> {
+      if (so_far.wide == Wide::all) return true;  // 16 bits have room for channels that differ
+      SF_ASSIGN(balanced, balanced_copy(graph, so_far.seen, *samples, calibrates_in_bf16(graph, improving)));
+      if (!balanced) return true;
+      ImproveOptions rival = improving;
+      rival.doubt = nullptr;  // the same samples
+      rival.look_at_channels = false;
+      if (large)
+        rival.goes_on = [&](const Improved&, double decibels) -> Result<bool> {
+          plain_db = tried;
+          balanced_db = decibels;
+          return is_gain(plain_db, balanced_db);
+        };
+      SF_ASSIGN(Quantized made, quantized(*balanced, rival));
+      if (made.improved.stopped) return true;
+      other = std::move(made);
+      return !large;
+    };
+  SF_ASSIGN(Quantized best, quantized(graph, as_it_is));
+  if (other && !large) {
+    plain_db = decibels_of(best.improved.accuracy.outputs);
+    balanced_db = decibels_of(other->improved.accuracy.outputs);
+  }
+  if (other && is_gain(plain_db, balanced_db)) {
+    method.notes.push_back(told_balance(plain_db, balanced_db));
+    best = std::move(*other);
+    graph = std::move(*balanced);
   }
   Improved& improved = best.improved;
   method.accuracy = describe_accuracy(graph, improved);

@@ -114,7 +114,7 @@ Result<Improved> Improving::run() {
   SF_TRY(cut_before_sigmoids());
   phases_.end("16 bits");
   if (options_.goes_on) {
-    SF_ASSIGN(const bool goes_on, options_.goes_on(out_.seen, best_));
+    SF_ASSIGN(const bool goes_on, options_.goes_on(out_, best_));
     out_.stopped = !goes_on;
     if (out_.stopped) return std::move(out_);
     phases_.skip();

@@ -15,6 +15,8 @@ namespace sixfold {
 // Which nodes compute with 16 bits where 8 were asked for, or with halves where 16 were.
 enum class Wide : uint8_t { none, some, first, last, ends, all };
 
+struct Improved;
+
 struct ImproveOptions {
   // The one that gives most decibels is taken; one: it.
   std::vector<Observer> observers;
@@ -37,7 +39,7 @@ struct ImproveOptions {
   std::function<Result<std::optional<Graph>>(const Observations& seen, const RangeChoice& ranges, Wide which)>
       widen;
   // Asked once ranges and widths are chosen, with the decibels of a try: false where nobody wants the rest.
-  std::function<Result<bool>(const Observations& seen, double decibels)> goes_on;
+  std::function<Result<bool>(const Improved& so_far, double decibels)> goes_on;
   std::function<void(std::string_view what, size_t done, size_t total)> progress;
   std::function<void(const std::string& what)> doubt;  // right after calibration (doubts.h)
 };

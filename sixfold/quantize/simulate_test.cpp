@@ -377,7 +377,7 @@ TEST(Improve, stops_where_nobody_wants_the_rest) {
   for (const bool goes_on : {false, true}) {
     ImproveOptions options{.observers = {Observer::mse}, .correct_biases = false, .threads = 1};
     double told = 0;
-    options.goes_on = [&](const Observations&, double decibels) -> Result<bool> {
+    options.goes_on = [&](const Improved&, double decibels) -> Result<bool> {
       told = decibels;
       return goes_on;
     };
