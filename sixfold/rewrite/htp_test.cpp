@@ -199,6 +199,29 @@ output %1
               "pad");
 }
 
+// What lies around planes is one of their numbers: no grid has room for one below all others.
+TEST(HtpRules, what_pads_a_maximum_is_no_number_below_all_others) {
+  const char* kPools[] = {
+      R"(
+%p = pad(%x, before=[0, 0, 1, 0], after=[0, 0, 0, 2], mode="constant", value=-inf) : f32[1, 2, 8, 11]
+%y, %i = max_pool(%p, kernel=[2, 3], stride=[1, 1], padding=[0, 0], dilation=[1, 1], ceil_mode=false) : f32[1, 2, 7, 9], i64[1, 2, 7, 9]
+)",
+      R"(
+%y, %i = max_pool(%x, kernel=[3, 3], stride=[1, 2], padding=[1, 1], dilation=[2, 3], ceil_mode=false) : f32[1, 2, 5, 3], i64[1, 2, 5, 3]
+)"};
+  for (const char* pool : kPools)
+    for (const char* first : {"%x = sub(%a, %b)", "%x = relu(%a)"}) {
+      const std::string text = cat("input %a: f32[1, 2, 7, 9]\ninput %b: f32[1, 2, 7, 9]\n", first,
+                                   " : f32[1, 2, 7, 9]", pool, "output %y\n");
+      expect_kept(text, "");
+      const Graph g = prepared(text);
+      for (const NodeId id : g.order())
+        if (g.node(id).op == Op::pad) {
+          EXPECT_EQ(g.node(id).attrs.real("value"), 0) << print(g);
+        }
+    }
+}
+
 TEST(HtpRules, several_indices_are_one) {
   // adjacent, and apart; negative ones count from the end
   expect_kept(R"(

@@ -13,6 +13,53 @@ Part adaptive_window(int64_t in, int64_t out, int64_t o) {
   return {o * in / out, ((o + 1) * in + out - 1) / out};
 }
 
+// x with places around its planes that are never the only maximum of a window: zeros beside what is not
+// negative, otherwise the nearest tap of the same window once more. A number below all others would have to
+// lie on x's grid.
+ValueId pad_for_max(Htp& h, ValueId x, const Shape& before, const Shape& after, const Shape& dilation) {
+  const Node* producer = h.graph.producer(x);
+  const Shape in = h.shape(x);
+  bool repeats = !producer || producer->op != Op::relu;
+  for (size_t i = 2; i < in.size(); ++i) repeats = repeats && in[i] >= dilation[i - 2];
+  if (!repeats)
+    return h.add(Op::pad, {x},
+                 {{"before", to_dims(before)},
+                  {"after", to_dims(after)},
+                  {"mode", "constant"},
+                  {"value", producer && producer->op == Op::relu ? 0.0 : -65504.0}});
+  for (size_t i = 2; i < in.size(); ++i) {
+    const auto axis = static_cast<int64_t>(i);
+    const int64_t n = in[i], d = dilation[i - 2];
+    std::vector<ValueId> parts;
+    if (const int64_t cut = before[i] % d) parts.push_back(h.slice(x, axis, d - cut, d));
+    for (int64_t k = 0; k < before[i] / d; ++k) parts.push_back(h.slice(x, axis, 0, d));
+    parts.push_back(x);
+    for (int64_t k = 0; k < after[i] / d; ++k) parts.push_back(h.slice(x, axis, n - d, n));
+    if (const int64_t cut = after[i] % d) parts.push_back(h.slice(x, axis, n - d, n - d + cut));
+    if (parts.size() > 1) x = h.concat(std::move(parts), axis);
+  }
+  return x;
+}
+
+// max_pool(pad(x)) with less than any number of x, which no pool's own padding can say (merge_padding)
+Match padded_max(Htp& h) {
+  const Node* pad = h.graph.producer(h.in());
+  if (!pad || pad->op != Op::pad || pad->attrs.text("mode") != "constant" ||
+      pad->attrs.real("value") > -65504.0)
+    return no_match("the device has it");
+  if (h.is_used(1)) return no_match("its indices count in the padded image");
+  const Shape before = pad->attrs.ints("before"), after = pad->attrs.ints("after");
+  const Shape kernel = h.attrs().ints("kernel"), padding = h.attrs().ints("padding");
+  for (size_t i = 0; i < before.size(); ++i) {
+    const bool plane = i >= 2 && before.size() == kernel.size() + 2;
+    const int64_t most = plane ? kernel[i - 2] - padding[i - 2] - 1 : 0;
+    if (std::min(before[i], after[i]) < 0 || std::max(before[i], after[i]) > most)
+      return no_match("a window may see nothing but padding");
+  }
+  const ValueId x = pad_for_max(h, pad->input(0), before, after, h.attrs().ints("dilation"));
+  return h.results({h.add(Op::max_pool, {x}, h.attrs()), kNoValue});
+}
+
 // The maximum of slices, tap by tap along each axis: windows with gaps.
 Match dilated_max(Htp& h) {
   const Attrs& a = h.attrs();
@@ -27,11 +74,7 @@ Match dilated_max(Htp& h) {
     after[i + 2] = std::max<int64_t>(
         (out[i + 2] - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1 - in[i + 2] - padding[i], 0);
   }
-  Term y(h, h.add(Op::pad, {x},
-                  {{"before", to_dims(before)},
-                   {"after", to_dims(after)},
-                   {"mode", "constant"},
-                   {"value", -65504.0}}));
+  Term y(h, pad_for_max(h, x, before, after, dilation));
   for (size_t i = 0; i < kernel.size(); ++i) {
     const auto axis = static_cast<int64_t>(i) + 2;
     std::optional<Term> best;
@@ -50,7 +93,7 @@ Match dilated_max(Htp& h) {
 Match max_pool(Htp& h) {
   const Shape dilation = h.attrs().ints("dilation");
   const bool plain = std::all_of(dilation.begin(), dilation.end(), [](int64_t d) { return d == 1; });
-  return plain ? Match(no_match("the device has it")) : dilated_max(h);
+  return plain ? padded_max(h) : dilated_max(h);
 }
 
 // Where torch does not divide by the window's size, a factor for each position makes up for it. Padding is
