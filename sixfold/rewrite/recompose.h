@@ -24,6 +24,7 @@ Match form_softmax(const Graph& graph, const Node& node);
 Match form_log_softmax(const Graph& graph, const Node& node);
 // recompose_affine.cpp
 Match form_batch_norm(const Graph& graph, const Node& node);
+Match fold_line_before(const Graph& graph, const Node& node);
 // recompose_activation.cpp: one rule for each function, "form_gelu"
 std::span<const Rule> activation_rules();
 // half_range.cpp

@@ -1,5 +1,7 @@
-// Batch norms that are spelled as products and sums of constants, and the list of the rules that recompose.
+// Products and sums of constants: batch norms that they spell, and what of them a product takes into its
+// weights; the list of the rules that recompose.
 #include <algorithm>
+#include <cmath>
 
 #include "sixfold/rewrite/expression.h"
 #include "sixfold/rewrite/recompose.h"
@@ -109,6 +111,107 @@ Match form_batch_norm(const Graph& graph, const Node& node) {
   return patch;
 }
 
+namespace {
+
+// a * x + b with one number each for all elements.
+struct Line {
+  ValueId x;
+  double a = 1, b = 0;
+};
+std::optional<Line> read_line(const Graph& graph, ValueId v) {
+  Line line{.x = v};
+  while (const Node* node = made_by(graph, line.x)) {
+    if (graph.dims(line.x).size() < 2 || !is_static(graph.dims(line.x))) break;
+    if (line.x != v && graph.value(line.x).users.size() != 1) break;
+    const auto s = read_step(graph, *node);
+    if (!s || s->varies) break;
+    line.b += line.a * s->b[0];
+    line.a *= s->a[0];
+    line.x = s->x;
+  }
+  if (line.x == v || line.a == 0) return {};
+  return line;
+}
+
+// With weights of its own that may change.
+bool is_plain_product(const Graph& graph, const Node& node) {
+  if (node.op != Op::linear && node.op != Op::convolution) return false;
+  if (node.op == Op::convolution && node.attrs.flag("transposed")) return false;
+  const bool has_bias = node.inputs.size() > 2 && node.input(2).valid();
+  for (size_t i = 3; i < node.inputs.size(); ++i)
+    if (node.input(i).valid()) return false;
+  const Tensor* w = graph.constant(node.input(1));
+  return w && w->dtype == DType::f32 && !graph.value(node.input(1)).encoding &&
+         (!has_bias || (graph.constant(node.input(2)) && !graph.value(node.input(2)).encoding));
+}
+
+// What the product pads with is zero of a * x + b: padded apart with that number of x.
+ValueId padded_operand(const Graph& graph, const Line& line, Attrs& attrs, Patch& patch) {
+  const Shape first = attrs.ints("padding"), last = attrs.ints("padding_end");
+  const auto none = [](const Shape& s) {
+    return std::all_of(s.begin(), s.end(), [](int64_t n) { return n == 0; });
+  };
+  if (line.b == 0 || (none(first) && none(last))) return line.x;
+  Shape before(graph.dims(line.x).size(), 0), after = before;
+  std::copy(first.begin(), first.end(), before.begin() + 2);
+  std::copy(last.begin(), last.end(), after.begin() + 2);
+  attrs.set("padding", to_dims(Shape(first.size(), 0)));
+  attrs.set("padding_end", to_dims(Shape(last.size(), 0)));
+  return patch.add(Op::pad, {line.x},
+                   {{"before", to_dims(before)},
+                    {"after", to_dims(after)},
+                    {"mode", "constant"},
+                    {"value", -line.b / line.a}});
+}
+
+}  // namespace
+
+// convolution(a * x + b)  ->  convolution(x) with a in its weights and b in its bias; linear alike
+//
+// Each step would round to a grid of its own, and the device's sums round both operands first.
+Match fold_line_before(const Graph& graph, const Node& node) {
+  constexpr double kMostPadding = 4;  // beside what activations give: a grid has to have it
+  if (!is_plain_product(graph, node)) return no_match("no product with weights of its own");
+  const ValueId v = node.input(0);
+  const auto line = read_line(graph, v);
+  if (!line) return no_match("its operand is no a * x + b");
+  if (!(std::abs(line->b) <= kMostPadding * std::abs(line->a))) return no_match("what pads x would be large");
+  const auto absorbs = [&](NodeId u) {
+    return is_plain_product(graph, graph.node(u)) && graph.node(u).input(0) == v;
+  };
+  const Value& value = graph.value(v);
+  if (value.encoding || !std::all_of(value.users.begin(), value.users.end(), absorbs))
+    return no_match("others read its operand");
+  if (const Node* before = made_by(graph, line->x);
+      before && is_plain_product(graph, *before) && graph.value(line->x).users.size() == 1)
+    return no_match("it folds into the product before");
+  const Tensor w = to_contiguous(*graph.constant(node.input(1)));
+  const int64_t channels = w.shape[0], run = w.count() / std::max<int64_t>(channels, 1);
+  const Tensor* old =
+      node.inputs.size() > 2 && node.input(2).valid() ? graph.constant(node.input(2)) : nullptr;
+  const Tensor old_bias = old ? to_contiguous(*old) : Tensor();
+  std::byte* bytes = nullptr;
+  Tensor weights = Tensor::allocate(DType::f32, w.shape, &bytes);
+  Numbers bias(static_cast<size_t>(channels));
+  for (int64_t c = 0; c < channels; ++c) {
+    double sum = 0;
+    for (int64_t i = c * run; i < (c + 1) * run; ++i) {
+      const double x = element_real(w, i);
+      reinterpret_cast<float*>(bytes)[i] = static_cast<float>(x * line->a);
+      sum += x;
+    }
+    bias[static_cast<size_t>(c)] = (old ? element_real(old_bias, c) : 0) + sum * line->b;
+  }
+  Patch patch(graph, node);
+  Attrs attrs = node.attrs;
+  const ValueId x = node.op == Op::convolution ? padded_operand(graph, *line, attrs, patch) : line->x;
+  std::vector<ValueId> inputs{x, patch.constant(std::move(weights))};
+  if (old || line->b != 0) inputs.push_back(patch.constant(as_tensor(bias)));
+  for (size_t i = inputs.size(); i < node.inputs.size(); ++i) inputs.push_back(kNoValue);
+  patch.replace(node.output(), patch.add(node.op, std::move(inputs), attrs));
+  return patch;
+}
+
 std::span<const Rule> recompose_rules() {
   static const std::vector<Rule> rules = [] {
     // Means before norms, which are read from them; a product whose gain is a constant folds into its norm.
@@ -121,6 +224,7 @@ std::span<const Rule> recompose_rules() {
     for (const Rule& rule : activation_rules()) all.push_back(rule);
     all.push_back({"form_batch_norm", form_batch_norm});
     all.push_back({"fold_batch_norm", fold_batch_norm});
+    all.push_back({"fold_line_before", fold_line_before});
     all.push_back({"mean_of_sum", mean_of_sum});
     all.push_back({"finite_halves", finite_halves});
     return all;

@@ -311,6 +311,43 @@ constant %w: f32[2, 1, 1, 1] = [2, 3]
   expect_ops(constants + convolution + steps, {"convolution"}, "form_batch_norm");
 }
 
+TEST(Recompose, a_line_before_a_product_is_in_its_weights) {
+  const std::string line = R"(
+input %x: f32[1, 2, 4, 4]
+constant %a: f32[] = [0.5]
+constant %b: f32[] = [-0.75]
+%h = relu(%x) : f32[1, 2, 4, 4]
+%1 = mul(%h, %a) : f32[1, 2, 4, 4]
+%2 = add(%1, %b) : f32[1, 2, 4, 4]
+)";
+  const auto convolution = [](const char* name, const char* x, int pad, const char* extent) {
+    return cat(
+        "constant %w", name,
+        ": f32[1, 2, 3, 3] = [1, 2, 3, 4, 5, 6, 7, 8, 9, -1, 2, -3, 4, -5, 6, -7, 8, -9]\n%", name,
+        " = convolution(%", x, ", %w", name, ", stride=[1, 1], padding=[", pad, ", ", pad, "], padding_end=[",
+        pad, ", ", pad,
+        "], dilation=[1, 1], groups=1, transposed=false, output_padding=[0, 0], activation=\"none\") : f32",
+        extent, "\n");
+  };
+  const char* rule = "fold_line_before";
+  expect_ops(line + convolution("y", "2", 0, "[1, 1, 2, 2]") + "output %y\n", {"relu", "convolution"}, rule);
+  // Zeros around a * x + b are -b / a around x.
+  expect_ops(line + convolution("y", "2", 1, "[1, 1, 4, 4]") + "output %y\n", {"relu", "pad", "convolution"},
+             rule);
+  // A number alone goes into weights whatever is padded.
+  expect_ops(line + convolution("y", "1", 1, "[1, 1, 4, 4]") + "output %y\n", {"relu", "convolution"}, rule);
+  expect_ops(line + R"(
+constant %w: f32[3, 4] = [1, 2, 3, 4, -5, 6, -7, 8, 0, 1, 0, 2]
+constant %c: f32[3] = [1, 0, -2]
+%y = linear(%2, %w, %c, activation="none") : f32[1, 2, 4, 3]
+output %y
+)",
+             {"relu", "linear"}, rule);
+  // What others read is computed anyway.
+  const std::string shared = line + convolution("y", "2", 0, "[1, 1, 2, 2]") + "output %y\noutput %2\n";
+  EXPECT_EQ(ops_of(recomposed(shared)), ops_of(graph_of(shared)));
+}
+
 TEST(Recompose, a_rounding_that_the_model_asks_for_stays) {
   Graph graph = graph_of(of_x(plain("a", "sigmoid(%x)") + plain("y", "mul(%a, %x)")));
   const ValueId middle = graph.node(graph.order()[0]).output();
