@@ -144,6 +144,32 @@ def test_a_model_that_is_noise_with_8_bits_computes_with_16_and_says_so(tmp_path
     assert report["notes"] == [] and set(bits_of(encodings, "activation")) == {8}
 
 
+class Differences(torch.nn.Module):
+    """Of what is nearly alike: rounding costs weights and activations as much as there is to tell."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.fc = torch.nn.Linear(64, 16, bias=False)
+        with torch.no_grad():
+            self.fc.weight -= self.fc.weight.mean(1, keepdim=True)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+def test_weights_that_are_yet_to_be_rounded_do_not_hide_what_16_bits_bring(tmp_path):
+    torch.export.save(torch.export.export(Differences(), (torch.ones(1, 64),)), tmp_path / "model.pt2")
+    rows = 10 + 0.02 * np.random.default_rng(0).standard_normal((16, 1, 64), dtype=np.float32)
+    np.savez(tmp_path / "calib.npz", in0=rows)
+    done = call("compile", tmp_path / "model.pt2", "-o", tmp_path / "m.pte", "--backend", "htp", "--calib", tmp_path / "calib.npz", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)["methods"][0]
+    steps = {s["step"]: s for s in report["accuracy"]["steps"]}
+    assert not steps["16 bits everywhere"]["kept"] and steps["16 bits everywhere, weights not rounded"]["kept"], steps
+    assert any("mostly noise" in note for note in report["notes"]) and report["accuracy"]["sqnr_db"] > 35, steps
+
+
 def test_a_model_that_is_quantized_keeps_its_encodings_whatever_the_precision(tmp_path):
     """As convert_pt2e writes it: the grids of the file stay, and what has none gets the precision that is asked for."""
 

@@ -13,12 +13,22 @@ namespace {
 // A model that takes long is run on fewer samples: multiplications for all samples of one look at it.
 constexpr double kMeterWork = 1.5e9;
 constexpr size_t kLeastMeterSamples = 2, kMostMeterSamples = 6;
+constexpr size_t kFewNumbers = 64;  // of all outputs: one sample's say nothing of the others'
 constexpr size_t kFewSamples = 8;
 constexpr double kBf16Work = 5e8;  // multiplications of a model from which factors are rounded
 constexpr size_t kFittedSamples = 16, kFittedRows = 512;  // that weights are rounded by
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Elements of the outputs that tries are judged by.
+size_t numbers_of(const Graph& graph) {
+  size_t sum = 0;
+  for (const Leaf& leaf : graph.outputs)
+    if (leaf.value.valid() && is_float(graph.dtype(leaf.value)))
+      sum += static_cast<size_t>(numel(static_shape(graph.dims(leaf.value))));
+  return sum;
 }
 
 }  // namespace
@@ -70,7 +80,9 @@ Status Improving::calibrate_all() {
       if (sample % step == 0) rows_->look(sample / step, v, desc, data);
     };
   }
-  const size_t judging = samples_for(kMeterWork, work_, kLeastMeterSamples, kMostMeterSamples);
+  const size_t judging = numbers_of(real_) < kFewNumbers
+                             ? kMostMeterSamples
+                             : samples_for(kMeterWork, work_, kLeastMeterSamples, kMostMeterSamples);
   std::vector<std::vector<Tensor>> outputs(judging);
   if ((options_.observers.size() > 1 || improves_) && out_.bf16 == bf16_tries_)
     calibrating.ran = [&outputs, step = spread_step(out_.calibrated, judging)](size_t sample,

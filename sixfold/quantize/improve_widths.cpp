@@ -7,9 +7,9 @@ namespace {
 constexpr double kLeastGainOfHalves = 3.0;  // decibels; they cost more than 16 bits
 constexpr double kWellTold = 50.0;          // decibels from which they are not worth it
 constexpr double kMostlyNoise = 8.0,
-                 kRescued = 6.0;  // decibels, and those that 16 bits everywhere must bring
-constexpr double kEnough = 25.0;  // decibels, from which no layer's place alone gives it 16 bits
-constexpr double kEnds = 3;       // tries
+                 kRescued = 6.0;               // decibels, and those that 16 bits everywhere must bring
+constexpr double kEnough = 25.0;               // decibels, from which no layer's place alone gives it 16 bits
+constexpr double kEnds = 3, kEndsWork = 12e9;  // tries, and multiplications that they may take
 
 }  // namespace
 
@@ -24,7 +24,7 @@ Status Improving::widen() {
   }
   if (worst < kMostlyNoise) SF_TRY(widen_all());
   if (options_.automatic && !few_ && out_.wide == Wide::none && best_ < kEnough &&
-      kTriedWork >= kEnds * cost_of_try())
+      kEndsWork >= kEnds * cost_of_try())
     SF_TRY(widen_ends());
   return {};
 }
@@ -57,8 +57,15 @@ Status Improving::widen_all() {
   SF_ASSIGN(std::optional<Graph> wide, options_.widen(out_.seen, ranges, Wide::all));
   if (!wide) return {};
   SF_ASSIGN(const double decibels, (*meter_)(*wide));
-  const bool kept = decibels >= best_ + kRescued;
+  bool kept = decibels >= best_ + kRescued;
   out_.steps.push_back({"16 bits everywhere", best_, decibels, kept});
+  // Weights as near as they are may hide it: they are yet to be rounded by what layers read.
+  if (!kept && fits_weights_) {
+    SF_ASSIGN(const double narrow, (*meter_)(out_.graph, /*real_weights=*/true));
+    SF_ASSIGN(const double most, (*meter_)(*wide, /*real_weights=*/true));
+    kept = most >= narrow + kRescued;
+    out_.steps.push_back({"16 bits everywhere, weights not rounded", narrow, most, kept});
+  }
   if (!kept) return {};
   best_ = decibels;
   out_.wide = Wide::all;
