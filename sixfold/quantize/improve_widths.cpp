@@ -75,22 +75,36 @@ Status Improving::widen_all() {
 }
 
 // 16 bits in the first layers, in the last or in both: what gives most, each of both half a decibel at least.
+// Both come first: where they gain too little, one alone does too.
 Status Improving::widen_ends() {
+  struct Try {
+    Wide which;
+    const char* what;
+    std::optional<Graph> graph;
+    double decibels;
+  };
+  Try tries[] = {{Wide::ends, "16 bits in the first and last layers", {}, 0},
+                 {Wide::last, "16 bits in the last layers", {}, 0},
+                 {Wide::first, "16 bits in the first layers", {}, 0}};
   const double before = best_;
+  for (Try& t : tries) {
+    SF_ASSIGN(t.graph, options_.widen(out_.seen, out_.ranges, t.which));
+    if (!t.graph) continue;
+    SF_ASSIGN(t.decibels, (*meter_)(*t.graph));
+    if (t.which != Wide::ends || t.decibels >= before + kLeastGain) continue;
+    out_.steps.push_back({t.what, before, t.decibels, false});
+    return {};
+  }
   double least = before + kLeastGain;
-  for (const auto& [which, what] : {std::pair{Wide::last, "16 bits in the last layers"},
-                                    std::pair{Wide::first, "16 bits in the first layers"},
-                                    std::pair{Wide::ends, "16 bits in the first and last layers"}}) {
-    SF_ASSIGN(std::optional<Graph> wide, options_.widen(out_.seen, out_.ranges, which));
-    if (!wide) continue;
-    SF_ASSIGN(const double decibels, (*meter_)(*wide));
-    const bool kept = decibels >= least;
-    out_.steps.push_back({what, before, decibels, kept});
+  for (Try* t : {&tries[1], &tries[2], &tries[0]}) {
+    if (!t->graph) continue;
+    const bool kept = t->decibels >= least;
+    out_.steps.push_back({t->what, before, t->decibels, kept});
     if (!kept) continue;
-    best_ = decibels;
+    best_ = t->decibels;
     least = best_ + kLeastGain / 2;
-    out_.wide = which;
-    out_.graph = std::move(*wide);
+    out_.wide = t->which;
+    out_.graph = std::move(*t->graph);
   }
   return {};
 }
