@@ -14,6 +14,7 @@
 #include "sixfold/quantize/plan.h"
 #include "sixfold/quantize/ranks.h"
 #include "sixfold/quantize/search.h"
+#include "sixfold/quantize/settle_biases.h"
 #include "sixfold/quantize/simulate.h"
 #include "sixfold/quantize/widen.h"
 #include "tools/accuracy.h"
@@ -364,6 +365,7 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   }
   Improved& improved = best.improved;
   method.accuracy = describe_accuracy(graph, improved);
+  if (choice.encodings.empty()) settle_biases(graph, improved.seen, improved.graph);
   graph = std::move(improved.graph);
   method.conversions = std::move(best.converts);
   const bool halves = options.scheme.activation_bits == 16;
