@@ -26,7 +26,7 @@ struct QFloat {
     return {static_cast<int32_t>(fours) + (rest <= (large ? 2.0 : 1.5) ? 1 : 3), exponent};
   }
   static QFloat of(float x) {
-    if (x == 0) return {};
+    if (x == 0 || !std::isfinite(x)) return {};  // 1 / scale, where a client's scale is nearly nothing
     int exponent = 0;
     const double mantissa = std::frexp(static_cast<double>(x), &exponent);
     return rounded(std::ldexp(mantissa, 24), exponent - 1);
