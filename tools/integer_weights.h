@@ -8,8 +8,7 @@ namespace sixfold::tools {
 
 // Gives the weights of a canonical graph 8 bits and plans it. Where the device does not multiply halves with
 // integers (it does so for linear layers and filters of one tap), weights stay float rather than the node on
-// the CPU; notes say so, by reason, and strictly
-// it is an error.
+// the CPU, which is told.
 Result<Plan> plan_integer_weights(Graph& canonical, const WeightScheme& scheme, Device& device,
                                   const PlanOptions& options, bool strict, std::vector<std::string>& notes);
 

@@ -67,16 +67,6 @@ Result<Plan> plan_once(const Graph& canonical, Device& device, const PlanOptions
   return plan;
 }
 
-// Why the parts were refused, for the whole: "its sort: ...".
-std::map<std::string, std::string> reasons_of_parts(const Plan& plan) {
-  std::map<std::string, std::string> out;
-  for (const Fallback& f : plan.parts.fallbacks) {
-    const Node& node = plan.graph.node(f.node);
-    if (!moves_only(node)) out.try_emplace(plan.graph.origin(node).name, f.reason);
-  }
-  return out;
-}
-
 Tensor random_tensor(const Type& type, uint32_t seed) {
   std::byte* bytes = nullptr;
   const Shape shape = static_shape(type.dims);
@@ -154,6 +144,27 @@ bool works(const Graph& graph, Device& device, const PlanOptions& options) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> reasons_of_parts(const Plan& plan) {
+  std::map<std::string, std::string> out;
+  for (const Fallback& f : plan.parts.fallbacks) {
+    const Node& node = plan.graph.node(f.node);
+    if (!moves_only(node)) out.try_emplace(plan.graph.origin(node).name, f.reason);
+  }
+  return out;
+}
+
+Status tell(const Violations& violations, bool strict, std::vector<std::string>& notes) {
+  std::string all;
+  for (const auto& [reason, nodes] : violations) {
+    std::string text = cat(reason, ": ");
+    for (size_t i = 0; i < nodes.size(); ++i) text += cat(i == 0 ? "" : ", ", nodes[i]);
+    all += cat(all.empty() ? "" : "; ", text);
+    notes.push_back(std::move(text));
+  }
+  if (!strict || all.empty()) return {};
+  return unsupported("--strict: not as asked for: ", all);
+}
 
 void copy_outputs(Graph& graph) {
   for (Leaf& leaf : graph.outputs) {

@@ -30,6 +30,14 @@ struct Plan {
 // whose parts that compute are refused, stays whole: the CPU has a better way than those parts.
 Result<Plan> plan_graph(const Graph& canonical, Device& device, PlanOptions options);
 
+// Nodes of the model of which something that computes stays on the CPU, and why.
+std::map<std::string, std::string> reasons_of_parts(const Plan& plan);
+
+// What is not as it was asked for: nodes by reason.
+using Violations = std::map<std::string, std::vector<std::string>>;
+// A note for each reason; strictly all of them are an error.
+Status tell(const Violations& violations, bool strict, std::vector<std::string>& notes);
+
 // A model that returns its inputs computes nothing; the copy is what is asked of the NPU.
 void copy_outputs(Graph& graph);
 

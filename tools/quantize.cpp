@@ -118,19 +118,6 @@ Result<QuantizeOptions> options_of(const HtpChoice& choice, const HtpTargetDevic
   return options;
 }
 
-// What is not as it was asked for: a note for each reason, or all of them as an error.
-Status tell(const QuantizePlan& plan, bool strict, HtpMethod& method) {
-  std::string all;
-  for (const auto& [reason, nodes] : plan.violations) {
-    std::string text = cat(reason, ": ");
-    for (size_t i = 0; i < nodes.size(); ++i) text += cat(i == 0 ? "" : ", ", nodes[i]);
-    all += cat(all.empty() ? "" : "; ", text);
-    method.notes.push_back(std::move(text));
-  }
-  if (!strict || all.empty()) return {};
-  return unsupported("--strict: not as asked for: ", all);
-}
-
 // What ideal arithmetic gives for the first sample: floats, each value rounded to its grid once.
 Status write_simulated(const Graph& graph, const Samples& samples, const std::string& folder) {
   std::error_code error;
@@ -282,7 +269,7 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   }
   SF_ASSIGN(const QuantizePlan first, annotate(graph, options));
   const bool searches = choice.precision == "auto";  // then what is told is of what it finds
-  if (!searches) SF_TRY(tell(first, choice.strict, method));
+  if (!searches) SF_TRY(tell(first.violations, choice.strict, method.notes));
   method.computes_in_float = !first.in_float.empty();
   if (choice.calib.empty()) {
     method.notes.push_back(
@@ -315,7 +302,7 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     options.in_float.clear();
     SF_TRY(find_float_nodes(graph, options, asked));
     SF_ASSIGN(const QuantizePlan chosen, annotate(graph, options));
-    SF_TRY(tell(chosen, choice.strict, method));
+    SF_TRY(tell(chosen.violations, choice.strict, method.notes));
     method.computes_in_float = !chosen.in_float.empty();
   }
   improving.doubt = [&](const std::string& what) {

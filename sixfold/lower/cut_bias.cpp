@@ -6,8 +6,6 @@
 namespace sixfold {
 namespace {
 
-bool is_wide(const Encoding& e) { return e.quant_max - e.quant_min > 255; }
-
 // Of each output channel's integers.
 std::vector<double> sums_of(const Tensor& weight, const Encoding& e, int64_t channels) {
   constexpr float kRound = 12582912;  // 1.5 * 2^23: added and taken away again, it leaves a whole number
@@ -24,11 +22,6 @@ std::vector<double> sums_of(const Tensor& weight, const Encoding& e, int64_t cha
 }
 
 }  // namespace
-
-int64_t cut_of_sums(const Encoding& x, const Encoding& weight) {
-  if (!is_wide(x) || weight.block > 0) return 1;
-  return is_wide(weight) ? 65536 : 256;
-}
 
 Tensor biases_of_cut_sums(const Tensor* bias, const Tensor* weight, const Encoding& x, const Encoding& w,
                           int64_t channels) {

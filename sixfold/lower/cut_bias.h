@@ -7,12 +7,9 @@
 // result.
 #pragma once
 
-#include "sixfold/graph/graph.h"
+#include "sixfold/graph/precision.h"
 
 namespace sixfold {
-
-// What sums are cut to; 1: they are not.
-int64_t cut_of_sums(const Encoding& x, const Encoding& weight);
 
 // Integers that bring the results of each channel to the middle of what is cut. bias: floats, or none.
 // weight: floats, output channels first; null where an element of the result does not see all of its taps.

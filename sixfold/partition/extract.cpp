@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <map>
 
-#include "sixfold/graph/encoding.h"
 #include "sixfold/partition/partition.h"
 
 namespace sixfold {
@@ -80,10 +79,6 @@ class Copier {
 };
 
 }  // namespace
-
-bool is_stored_weight(const Graph& graph, const Node& node) {
-  return node.op == Op::dequantize && stored_integers(graph, node.output());
-}
 
 Extract extract(const Graph& graph, const std::vector<NodeId>& nodes) {
   Extract out;

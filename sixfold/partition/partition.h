@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sixfold/graph/graph.h"
+#include "sixfold/graph/encoding.h"
 #include "sixfold/qnn/types.h"
 
 namespace sixfold {
@@ -72,11 +72,8 @@ FallbackCost fallback_cost(const Graph& graph, const Partition& partition, const
 // A reshape: on the CPU it is another look at the same bytes, and costs nothing.
 bool is_view(const Node& node);
 
-// Gives stored_integers: such nodes belong to no side; they are copied to all that read them.
-bool is_stored_weight(const Graph& graph, const Node& node);
-
-// Some nodes as a graph of their own: what they read from elsewhere are its inputs, what others read its
-// outputs.
+// Some nodes as a graph of their own, with the stored weights (graph/encoding.h) that they read, which belong
+// to no side. What they read from elsewhere are its inputs, what others read its outputs.
 struct Extract {
   Graph graph;
   std::vector<ValueId> inputs, outputs;  // in the graph they came from

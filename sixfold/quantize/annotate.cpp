@@ -84,7 +84,7 @@ class Annotator {
       if (!std::any_of(node.inputs.begin(), node.inputs.end(), is_real) &&
           !std::any_of(node.outputs.begin(), node.outputs.end(), is_real))
         continue;
-      if (is_stored(node)) continue;
+      if (is_stored_weight(graph_, node)) continue;
       const QuantizeRule rule = quantize_rule(node.op);
       const Origin& origin = graph_.origin(node);
       SF_ASSIGN(const RecipeChoice asked, options_.recipe.choice_for(graph_, node, rules_used));
@@ -155,10 +155,6 @@ class Annotator {
   }
   void violate(const std::string& reason, const Node& node, std::string_view instead) {
     plan_.violations[reason].push_back(cat(graph_.origin(node).name, " ", instead));
-  }
-
-  bool is_stored(const Node& node) const {
-    return node.op == Op::dequantize && stored_integers(graph_, node.output());
   }
 
   // A grid for every value that a node on a grid reads or writes.

@@ -29,6 +29,13 @@ Status Improving::widen() {
   return {};
 }
 
+void Improving::take(Wide which, const RangeChoice& ranges, Graph graph, double decibels) {
+  out_.wide = which;
+  out_.ranges = ranges;
+  out_.graph = std::move(graph);
+  best_ = decibels;
+}
+
 Status Improving::widen_some() {
   const double least = options_.halves ? kLeastGainOfHalves : kLeastGain;
   const char* what =
@@ -44,10 +51,7 @@ Status Improving::widen_some() {
     const bool kept = decibels >= best_ + (out_.wide == Wide::none ? least : 0.0);
     out_.steps.push_back({what, best_, decibels, kept});
     if (!kept) continue;
-    best_ = decibels;
-    out_.wide = Wide::some;
-    out_.ranges = ranges;
-    out_.graph = std::move(*wide);
+    take(Wide::some, ranges, std::move(*wide), decibels);
   }
   return {};
 }
@@ -67,10 +71,7 @@ Status Improving::widen_all() {
     out_.steps.push_back({"16 bits everywhere, weights not rounded", narrow, most, kept});
   }
   if (!kept) return {};
-  best_ = decibels;
-  out_.wide = Wide::all;
-  out_.ranges = ranges;
-  out_.graph = std::move(*wide);
+  take(Wide::all, ranges, std::move(*wide), decibels);
   return {};
 }
 
@@ -101,10 +102,8 @@ Status Improving::widen_ends() {
     const bool kept = t->decibels >= least;
     out_.steps.push_back({t->what, before, t->decibels, kept});
     if (!kept) continue;
-    best_ = t->decibels;
+    take(t->which, out_.ranges, std::move(*t->graph), t->decibels);
     least = best_ + kLeastGain / 2;
-    out_.wide = t->which;
-    out_.graph = std::move(*t->graph);
   }
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "sixfold/graph/precision.h"
 #include "sixfold/quantize/plan.h"
 
 namespace sixfold {
@@ -11,8 +12,6 @@ constexpr int64_t kFewOutputs = 8;                // more have no steps in commo
 constexpr double kLeastPart = 0.75, kRoom = 1.1;  // of the range, and of what samples showed
 constexpr int kTries = 256;
 constexpr double kWorth = 0.8;  // of the squared error: more is not worth another grid
-
-bool is_wide(const Encoding& e) { return e.quant_max - e.quant_min > 255; }
 
 struct Layer {
   ValueId operand;
@@ -38,7 +37,7 @@ std::optional<Layer> read(const Graph& real, const Graph& g, const Node& node) {
     if (v.valid() && g.constant(v)) return {};
   Layer out{value.id, to_contiguous(*bias), {}};
   for (int64_t c = 0; c < bias->count(); ++c)
-    out.units.push_back((is_wide(*w) ? 65536.0 : 256.0) *
+    out.units.push_back(static_cast<double>(cut_of_sums(*x, *w)) *
                         w->scales[w->axis < 0 ? 0 : static_cast<size_t>(c) % w->scales.size()]);
   return out;
 }

@@ -19,14 +19,15 @@ Part adaptive_window(int64_t in, int64_t out, int64_t o) {
 ValueId pad_for_max(Htp& h, ValueId x, const Shape& before, const Shape& after, const Shape& dilation) {
   const Node* producer = h.graph.producer(x);
   const Shape in = h.shape(x);
-  bool repeats = !producer || producer->op != Op::relu;
+  const bool negative = !producer || producer->op != Op::relu;
+  bool repeats = negative;
   for (size_t i = 2; i < in.size(); ++i) repeats = repeats && in[i] >= dilation[i - 2];
   if (!repeats)
     return h.add(Op::pad, {x},
                  {{"before", to_dims(before)},
                   {"after", to_dims(after)},
                   {"mode", "constant"},
-                  {"value", producer && producer->op == Op::relu ? 0.0 : -65504.0}});
+                  {"value", negative ? -65504.0 : 0.0}});
   for (size_t i = 2; i < in.size(); ++i) {
     const auto axis = static_cast<int64_t>(i);
     const int64_t n = in[i], d = dilation[i - 2];
