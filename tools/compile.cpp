@@ -41,7 +41,11 @@ Result<Compiled> compile_method(const std::string& name, const std::string& path
   ImportInfo info;
   SF_ASSIGN(out.source.graph, import_pt2(path, {}, &info));
   SF_ASSIGN(auto file, MappedFile::open(path));
-  out.hash = std::async([file = std::move(file)] { return sha256_hex(file->bytes()); });
+  out.hash = std::async([file = std::move(file)]() mutable {
+    std::string hash = sha256_hex(file->bytes());
+    file.reset();  // its pages would count twice
+    return hash;
+  });
   Graph& graph = out.source.graph;
   out.source.name = name;
   out.source.input_structure = info.input_structure;

@@ -95,6 +95,21 @@ TEST(Engine, layouts_and_in_place_change_no_result) {
   expect_near(run({.channels_last = false, .in_place = true}, 1, true), plain);
 }
 
+TEST(Engine, weights_that_were_packed_leave_the_plan) {
+  Graph graph = net();
+  ASSERT_TRUE(canonicalize(graph).ok());
+  const auto held = [&](const PlanOptions& options) {
+    auto plan = make_plan(to_program(graph).value(), options);
+    EXPECT_TRUE(plan.ok()) << plan.error().message();
+    size_t bytes = 0;
+    for (const PlanValue& v : plan->values)
+      if (v.data.data) bytes += v.data.size_bytes();
+    return bytes;
+  };
+  EXPECT_LT(held({.release_packed = true}), held({}) / 2);
+  EXPECT_EQ(run({.release_packed = true}, 2, true), run({}, 2, true));
+}
+
 TEST(Engine, the_thread_count_changes_no_bit) {
   const auto one = run({}, 1, true);
   for (const size_t threads : {2, 3, 5}) EXPECT_EQ(run({}, threads, true), one) << threads;

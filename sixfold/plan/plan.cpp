@@ -36,6 +36,7 @@ class Planner {
   }
 
   Result<Plan> plan() {
+    if (options_.release_packed) count_readers();
     for (ProgramValue& v : program_.values) {
       PlanValue out;
       out.kind = v.kind;
@@ -44,6 +45,7 @@ class Planner {
         SF_ASSIGN(out.data, to_contiguous(*options_.allocator, v.data));
       }
       if (v.kind == ProgramValue::constant) out.desc.constant = out.data.data;
+      v.data = {};
       add_value(std::move(out));
     }
     plan_.program_values = plan_.values.size();
@@ -194,6 +196,27 @@ class Planner {
     return add_kernel(step, std::move(inputs));
   }
 
+  void count_readers() {
+    readers_.assign(program_.values.size(), 0);
+    for (const ProgramStep& step : program_.steps)
+      for (const Slot s : step.inputs)
+        if (s != kNoSlot) ++readers_[s];
+    for (const Slot s : program_.outputs) ++readers_[s];
+    for (const auto& m : program_.mutations) ++readers_[m.state], ++readers_[m.next];
+  }
+
+  // A constant of the program that was packed, and what was packed of it: perhaps a reordered copy. A kernel
+  // is given null for it.
+  void release(Slot weights, Slot packed) {
+    if (readers_[weights] != 1) return;
+    for (const Slot s : {weights, packed}) {
+      PlanValue& v = plan_.values[s];
+      if (v.kind != ProgramValue::constant) continue;
+      v.data = {};
+      v.desc.constant = nullptr;
+    }
+  }
+
   std::vector<TensorDesc> descs(const std::vector<Slot>& slots) const {
     std::vector<TensorDesc> out;
     for (const Slot s : slots) out.push_back(s == kNoSlot ? TensorDesc{} : desc(s));
@@ -204,6 +227,7 @@ class Planner {
     const std::vector<TensorDesc> in = descs(inputs), out = descs(step.outputs);
     auto kernel = cpu::make({step.op, in, out, step.attrs, *options_.allocator, options_.shared});
     if (kernel.ok()) {
+      if (options_.release_packed && (*kernel)->packed_weights()) release(step.inputs[1], inputs[1]);
       plan_.steps.push_back({step.op, std::move(inputs), step.outputs, std::move(kernel).value(), step.name});
       return {};
     }
@@ -366,6 +390,7 @@ class Planner {
   FlatProgram program_;
   PlanOptions options_;
   cpu::SharedParts shared_;
+  std::vector<size_t> readers_;  // by value of the program
   Plan plan_;
   Status error_;
   std::map<std::pair<Slot, Order>, Slot> reordered_;

@@ -21,6 +21,8 @@ struct PlanOptions {
   // Results that a step writes get no place in the arena: their buffers become ProgramValue::output. A result
   // that is an input, a constant or also another result stays what it is, and its reader copies it.
   bool external_outputs = false;
+  // Constants that one step alone reads, and only to pack them, are let go as soon as they are packed.
+  bool release_packed = false;
   Allocator* allocator = &system_allocator();  // of constants that are reordered, and of packed weights
   cpu::SharedParts* shared = nullptr;          // with other plans of the program; null: within this one
 };

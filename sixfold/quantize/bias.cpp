@@ -89,27 +89,17 @@ class Corrector {
     sum_.resize(quantized.value_count());
     squares_.resize(quantized.value_count());
     for (auto& a : asked_) a.resize(quantized.value_count());
+    want_.assign(samples_->count(), std::vector<std::vector<double>>(quantized.value_count()));
+    const Lanes lanes = lanes_for(real, std::min(kGroup, samples_->count()), options.threads);
+    workers_.resize(lanes.count);
+    for (Worker& w : workers_) w.pool = std::make_unique<cpu::Pool>(lanes.threads);
   }
 
   Result<std::vector<BiasCorrection>> run() {
     std::vector<BiasCorrection> out;
     if (products_.empty()) return out;
-    std::vector<Worker> workers(std::min({kGroup, samples_->count(), pool_.threads()}));
-    const Graph rounded = with_rounded_constants(quantized_, pool_);
-    pool_.for_each(workers.size(), [&](size_t k) { workers[k].status = prepare(workers[k], rounded); });
-    for (Worker& w : workers) SF_TRY(std::move(w.status));
-    for (size_t first = 0; first < samples_->count(); first += kGroup) {
-      const size_t now = std::min(kGroup, samples_->count() - first);
-      pool_.for_each(workers.size(), [&](size_t k) {
-        for (size_t i = k; i < now && workers[k].status.ok(); i += workers.size())
-          workers[k].status = run_one(workers[k], first + i, i);
-      });
-      for (Worker& w : workers)
-        if (!w.status.ok()) return w.status.take_error();
-      for (size_t k = 0; k < now; ++k)
-        for (const Product& p : products_) add_asked(p, asked_[k][p.result.index]);
-      done_ += static_cast<double>(now);
-    }
+    SF_TRY(see_what_is_wanted());
+    SF_TRY(correct_in_groups());
     const std::vector<bool> last = find_last_values(quantized_);
     for (const Product& p : products_) {
       if (sum_[p.result.index].empty()) continue;
@@ -120,13 +110,90 @@ class Corrector {
 
  private:
   struct Worker {
-    cpu::Pool pool{1};
+    std::unique_ptr<cpu::Pool> pool;
     std::unique_ptr<Watched> real;
     std::unique_ptr<Simulation> quantized;
-    std::vector<std::vector<double>> want;              // by value: sums of the sample
-    std::vector<std::vector<double>>* asked = nullptr;  // by value: its correction
+    size_t sample = 0;  // that it runs
     Status status;
   };
+
+  // Each worker's share of these samples one after the other.
+  template <typename Run>
+  Status for_samples(size_t first, size_t count, const Run& run) {
+    pool_.for_each(workers_.size(), [&](size_t k) {
+      Worker& w = workers_[k];
+      w.status = [&]() -> Status {
+        for (size_t i = k; i < count; i += workers_.size()) {
+          w.sample = first + i;
+          SF_ASSIGN(const std::vector<Tensor> fed, samples_->read(w.sample));
+          SF_ASSIGN(const Feed feed, match_inputs(real_, fed));
+          SF_TRY(run(w, feed.tensors));
+        }
+        return {};
+      }();
+    });
+    for (Worker& w : workers_) SF_TRY(std::move(w.status));
+    return {};
+  }
+
+  // First, so that the two models' weights need not be in memory at once.
+  Status see_what_is_wanted() {
+    SF_TRY(for_samples(0, samples_->count(), [&](Worker& w, std::span<const Tensor> inputs) -> Status {
+      if (!w.real) {
+        SF_ASSIGN(w.real, Watched::create(real_, *w.pool, /*inside=*/true));
+        w.real->set_watch([this, &w](ValueId v, const cpu::TensorDesc& desc, void* data) {
+          if (const Product* p = product_of_[v.index])
+            add_channels(desc, p->axis, static_cast<const float*>(data), want_[w.sample][v.index]);
+          return ok_status();
+        });
+      }
+      return w.real->run(inputs);
+    }));
+    for (Worker& w : workers_) w.real.reset();
+    return {};
+  }
+
+  Status correct_in_groups() {
+    Graph rounded = with_rounded_constants(quantized_, pool_);
+    pool_.for_each(workers_.size(), [&](size_t k) {
+      workers_[k].status = prepare(workers_[k], workers_.size() == 1 ? std::move(rounded) : rounded);
+    });
+    for (Worker& w : workers_) SF_TRY(std::move(w.status));
+    for (size_t first = 0; first < samples_->count(); first += kGroup) {
+      const size_t now = std::min(kGroup, samples_->count() - first);
+      SF_TRY(for_samples(first, now,
+                         [](Worker& w, std::span<const Tensor> inputs) { return w.quantized->run(inputs); }));
+      for (size_t k = first; k < first + now; ++k)
+        for (const Product& p : products_) add_asked(p, asked_[k % kGroup][p.result.index]);
+      done_ += static_cast<double>(now);
+    }
+    return {};
+  }
+
+  Status prepare(Worker& w, Graph rounded) {
+    SF_ASSIGN(w.quantized,
+              Simulation::create(std::move(rounded), *w.pool, /*inside=*/true, /*rounded=*/true));
+    w.quantized->set_before([this, &w](ValueId v, const cpu::TensorDesc& desc, void* data) {
+      shift(w.sample, v, desc, static_cast<float*>(data));
+      return ok_status();
+    });
+    return {};
+  }
+
+  void shift(size_t sample, ValueId v, const cpu::TensorDesc& desc, float* x) {
+    const Product* p = product_of_[v.index];
+    if (!p || want_[sample][v.index].empty()) return;
+    std::vector<double>& asked = asked_[sample % kGroup][v.index];
+    asked.clear();
+    add_channels(desc, p->axis, x, asked);
+    const std::vector<double>&want = want_[sample][v.index], &sum = sum_[v.index];
+    std::vector<double> shift(asked.size());
+    for (size_t c = 0; c < asked.size(); ++c) {
+      asked[c] = (want[c] - asked[c]) / p->count;
+      shift[c] = (asked[c] + (sum.empty() ? 0.0 : sum[c])) / (done_ + 1);
+    }
+    add_to_channels(desc, p->axis, shift, x);
+  }
 
   void add_asked(const Product& p, const std::vector<double>& asked) {
     std::vector<double>&sum = sum_[p.result.index], &squares = squares_[p.result.index];
@@ -149,48 +216,15 @@ class Corrector {
     return out;
   }
 
-  Status prepare(Worker& w, const Graph& rounded) {
-    w.want.resize(product_of_.size());
-    SF_ASSIGN(w.real, Watched::create(real_, w.pool, /*inside=*/true));
-    SF_ASSIGN(w.quantized, Simulation::create(rounded, w.pool, /*inside=*/true, /*rounded=*/true));
-    w.real->set_watch([this, &w](ValueId v, const cpu::TensorDesc& desc, void* data) {
-      w.want[v.index].clear();
-      if (const Product* p = product_of_[v.index])
-        add_channels(desc, p->axis, static_cast<const float*>(data), w.want[v.index]);
-      return ok_status();
-    });
-    w.quantized->set_before([this, &w](ValueId v, const cpu::TensorDesc& desc, void* data) {
-      const Product* p = product_of_[v.index];
-      if (!p || w.want[v.index].empty()) return ok_status();
-      std::vector<double>& asked = (*w.asked)[v.index];
-      asked.clear();
-      add_channels(desc, p->axis, static_cast<const float*>(data), asked);
-      const std::vector<double>& sum = sum_[v.index];
-      std::vector<double> shift(asked.size());
-      for (size_t c = 0; c < asked.size(); ++c) {
-        asked[c] = (w.want[v.index][c] - asked[c]) / p->count;
-        shift[c] = (asked[c] + (sum.empty() ? 0.0 : sum[c])) / (done_ + 1);
-      }
-      add_to_channels(desc, p->axis, shift, static_cast<float*>(data));
-      return ok_status();
-    });
-    return {};
-  }
-
-  Status run_one(Worker& w, size_t sample, size_t place) {
-    w.asked = &asked_[place];
-    SF_ASSIGN(const std::vector<Tensor> fed, samples_->read(sample));
-    SF_ASSIGN(const Feed feed, match_inputs(real_, fed));
-    SF_TRY(w.real->run(feed.tensors));
-    return w.quantized->run(feed.tensors);
-  }
-
   const Graph &real_, &quantized_;
   std::unique_ptr<Samples> samples_;
   std::vector<Product> products_;
   cpu::Pool pool_;
-  std::vector<const Product*> product_of_;          // by value
-  std::vector<std::vector<double>> asked_[kGroup];  // by sample of the group, by value
+  std::vector<Worker> workers_;
+  std::vector<const Product*> product_of_;  // by value
+  // By sample, by value: sums of the float model.
+  std::vector<std::vector<std::vector<double>>> want_;
+  std::vector<std::vector<double>> asked_[kGroup];  // by sample of the group, by value: its correction
   std::vector<std::vector<double>> sum_, squares_;  // by value: of the corrections so far
   double done_ = 0;                                 // samples
 };

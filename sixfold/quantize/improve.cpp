@@ -111,6 +111,7 @@ Status Improving::calibrate_all() {
 Status Improving::judge() {
   if (!options_.tell_accuracy) return {};
   progress("judging", 0, 1);
+  if (meter_) meter_->rest();
   const size_t judges = work_ < kLargeWork ? 8 : 2;
   const auto judged = held_ ? some_samples(samples_, count_ - held_, std::min(held_, judges))
                             : some_samples(samples_, 0, judges);
@@ -126,6 +127,7 @@ Result<Improved> Improving::run() {
   SF_TRY(cut_before_sigmoids());
   phases_.end("16 bits");
   if (options_.goes_on) {
+    meter_->rest();
     SF_ASSIGN(const bool goes_on, options_.goes_on(out_, best_));
     out_.stopped = !goes_on;
     if (out_.stopped) return std::move(out_);

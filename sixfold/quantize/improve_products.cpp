@@ -86,6 +86,7 @@ Status Improving::correct() {
   };
   const size_t looked_at = looks(weights_matter_ ? kBiasWork : kLittleBiasWork);
   const double least = looked_at < looks(kBiasWork) ? kLeastGainOfBiases : 0;
+  meter_->rest();
   SF_ASSIGN(const std::vector<BiasCorrection> found,
             find_bias_corrections(real_, before, *calibration_,
                                   {.samples = looked_at, .threads = options_.threads}));

@@ -75,20 +75,25 @@ Result<std::unique_ptr<Meter>> Meter::create(const Graph& real, const Samples& a
   return out;
 }
 
+void Meter::rest() {
+  for (Lane& lane : lanes_) lane.model.reset();
+}
+
 Status Meter::prepare(const Graph& quantized, bool real_weights) {
   if (lanes_[0].model && made_real_ == real_weights && same_but_for_grids(made_of_, quantized)) {
     for (Lane& lane : lanes_) lane.model->take_grids(quantized);
     return {};
   }
-  for (Lane& lane : lanes_) lane.model.reset();  // their memory serves the next ones
+  rest();  // their memory serves the next ones
   made_of_ = quantized;
   made_real_ = real_weights;
   // Biases are rounded to so fine a grid that nothing is seen of it.
-  const Graph rounded = with_rounded_constants(quantized, pool_, {.weights = !real_weights, .biases = false});
+  Graph rounded = with_rounded_constants(quantized, pool_, {.weights = !real_weights, .biases = false});
   pool_.for_each(lanes_.size(), [&](size_t k) {
     lanes_[k].status = [&]() -> Status {
       SF_ASSIGN(lanes_[k].model,
-                Simulation::create(rounded, *lanes_[k].pool, /*inside=*/false, /*rounded=*/true, bf16_));
+                Simulation::create(lanes_.size() == 1 ? std::move(rounded) : rounded, *lanes_[k].pool,
+                                   /*inside=*/false, /*rounded=*/true, bf16_));
       return {};
     }();
   });

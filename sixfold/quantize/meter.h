@@ -23,6 +23,8 @@ class Meter {
   // models of the one before. real_weights: weights of products are not rounded, so it tells what rounding
   // costs.
   Result<double> operator()(const Graph& quantized, bool real_weights = false);
+  // Gives the memory of its models back, until it is asked again.
+  void rest();
   double worst() const { return worst_; }  // output's decibels, of the last graph
   size_t samples() const { return samples_.size(); }
   size_t outputs() const { return static_cast<size_t>(std::count(judged_.begin(), judged_.end(), true)); }

@@ -60,24 +60,14 @@ double decibel(double power, double error) {
   return std::clamp(10 * std::log10(std::max(power, 1e-300) / error), -200.0, 200.0);
 }
 
-struct Worker {
-  std::unique_ptr<cpu::Pool> pool;
-  std::unique_ptr<Watched> real;
-  std::unique_ptr<Simulation> quantized;
-  std::vector<Kept> kept;          // by value
-  std::vector<LayerError> sample;  // by value
-  std::vector<LayerError> outputs;
-  Status status;
-};
-
 }  // namespace
 
-Result<std::unique_ptr<Simulation>> Simulation::create(const Graph& quantized, cpu::Pool& pool, bool inside,
+Result<std::unique_ptr<Simulation>> Simulation::create(Graph quantized, cpu::Pool& pool, bool inside,
                                                        bool rounded, bool bf16) {
   auto out = std::make_unique<Simulation>();
-  const Graph graph = rounded ? quantized : with_rounded_constants(quantized, pool);
+  Graph graph = rounded ? std::move(quantized) : with_rounded_constants(quantized, pool);
   out->take_grids(graph);
-  SF_ASSIGN(out->model_, Watched::create(graph, pool, inside, bf16));
+  SF_ASSIGN(out->model_, Watched::create(std::move(graph), pool, inside, bf16));
   out->model_->set_watch(
       [self = out.get(), &pool](ValueId v, const cpu::TensorDesc& desc, void* data) -> Status {
         if (self->before_) SF_TRY(self->before_(v, desc, data));
@@ -139,101 +129,187 @@ std::vector<size_t> Accuracy::worst() const {
   return order;
 }
 
-Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Samples& samples, size_t threads) {
-  SF_TRY(check_samples(real, samples));
-  const Lanes lanes = lanes_for(real, std::min<size_t>(samples.count(), 4), threads);
-  const size_t width = lanes.count;
-  cpu::Pool pool(threads);
-  const Graph rounded = with_rounded_constants(quantized, pool);
-  const std::vector<bool> masked = find_masked(real);
-  // What nobody tells apart is no error.
-  const std::vector<Range> live = find_live_ranges(real, [&](ValueId v) -> double {
-    const auto& e = quantized.value(v).encoding;
-    return e && e->axis < 0 ? e->scales[0] : 0;
-  });
-  std::vector<Worker> workers(width);
-  for (Worker& w : workers) w.pool = std::make_unique<cpu::Pool>(lanes.threads);
-  std::vector<Status> made(2 * width);  // a float model and a quantized one for each
-  pool.for_each(made.size(), [&](size_t i) {
-    Worker& w = workers[i / 2];
-    made[i] = [&]() -> Status {
-      if (i % 2 == 0) {
-        SF_ASSIGN(w.real, Watched::create(real, *w.pool));
-      } else {
-        SF_ASSIGN(w.quantized, Simulation::create(rounded, *w.pool, /*inside=*/false, /*rounded=*/true));
+namespace {
+
+// Runs a batch of samples through the float model, keeping its values, then through the quantized one.
+class Measurer {
+ public:
+  Measurer(const Graph& real, const Graph& quantized, const Samples& samples, size_t threads,
+           size_t most_bytes)
+      : real_(real),
+        quantized_(quantized),
+        samples_(samples),
+        pool_(threads),
+        masked_(find_masked(real)),
+        // What nobody tells apart is no error.
+        live_(find_live_ranges(real,
+                               [&](ValueId v) -> double {
+                                 const auto& e = quantized.value(v).encoding;
+                                 return e && e->axis < 0 ? e->scales[0] : 0;
+                               })),
+        heavy_(constant_bytes(real) > most_bytes) {
+    const Lanes lanes = lanes_for(real, std::min<size_t>(samples.count(), 4), threads);
+    workers_.resize(lanes.count);
+    for (Worker& w : workers_) w.pool = std::make_unique<cpu::Pool>(lanes.threads);
+    batch_.resize(heavy_ ? samples.count() : lanes.count);
+    for (Judged& j : batch_) j.kept.resize(real.value_count());
+  }
+
+  Result<Accuracy> run() {
+    Accuracy out;
+    out.samples = samples_.count();
+    std::vector<LayerError> all(real_.value_count());
+    if (!heavy_) SF_TRY(make_models({Which::real, Which::quantized}));
+    for (size_t first = 0; first < samples_.count(); first += batch_.size()) {
+      const size_t now = std::min(batch_.size(), samples_.count() - first);
+      if (heavy_) SF_TRY(make_models({Which::real}));
+      SF_TRY(for_samples(first, now,
+                         [this](Worker& w, Judged& j, size_t sample) { return run_real(w, j, sample); }));
+      if (heavy_) {
+        for (Worker& w : workers_) w.real.reset();
+        SF_TRY(make_models({Which::quantized}));
       }
-      return {};
-    }();
-  });
-  for (Status& s : made) SF_TRY(std::move(s));
-  for (Worker& w : workers) {
-    w.kept.resize(real.value_count());
-    w.sample.resize(real.value_count());
+      SF_TRY(for_samples(first, now, [this](Worker& w, Judged& j, size_t) { return run_quantized(w, j); }));
+      for (size_t k = 0; k < now; ++k) {  // in the order of the samples: sums do not depend on threads
+        add(batch_[k].layers, all);
+        add(batch_[k].outputs, out.outputs);
+      }
+    }
+    out.sqnr_db = 200;
+    size_t k = 0;
+    for (const Leaf& leaf : real_.outputs) {
+      if (!leaf.value.valid()) continue;
+      out.outputs[k].value = leaf.value;
+      if (is_float(real_.dtype(leaf.value))) out.sqnr_db = std::min(out.sqnr_db, out.outputs[k].sqnr_db());
+      ++k;
+    }
+    for (const NodeId id : real_.order())
+      for (const ValueId v : real_.node(id).outputs)
+        if (all[v.index].power > 0 || all[v.index].error > 0) {
+          all[v.index].value = v;
+          out.layers.push_back(all[v.index]);
+        }
+    return out;
+  }
+
+ private:
+  enum class Which : uint8_t { real, quantized };
+  struct Judged {  // a sample of the batch
+    std::vector<Tensor> inputs, want;
+    std::vector<Kept> kept;          // by value
+    std::vector<LayerError> layers;  // by value
+    std::vector<LayerError> outputs;
+  };
+  struct Worker {
+    std::unique_ptr<cpu::Pool> pool;
+    std::unique_ptr<Watched> real;
+    std::unique_ptr<Simulation> quantized;
+    Judged* now = nullptr;  // what it runs
+    Status status;
+  };
+
+  static void add(const std::vector<LayerError>& from, std::vector<LayerError>& to) {
+    to.resize(from.size());
+    for (size_t i = 0; i < from.size(); ++i) {
+      to[i].power += from[i].power;
+      to[i].error += from[i].error;
+    }
+  }
+
+  Status make_models(std::initializer_list<Which> which) {
+    Graph rounded;
+    if (std::find(which.begin(), which.end(), Which::quantized) != which.end())
+      rounded = with_rounded_constants(quantized_, pool_);
+    std::vector<Status> made(which.size() * workers_.size());
+    pool_.for_each(made.size(), [&](size_t i) {
+      Worker& w = workers_[i / which.size()];
+      made[i] = which.begin()[i % which.size()] == Which::real
+                    ? make_real(w)
+                    : make_quantized(w, workers_.size() == 1 ? std::move(rounded) : rounded);
+    });
+    for (Status& s : made) SF_TRY(std::move(s));
+    return {};
+  }
+
+  Status make_real(Worker& w) {
+    SF_ASSIGN(w.real, Watched::create(real_, *w.pool));
     w.real->set_watch([&w](ValueId v, const cpu::TensorDesc& desc, void* data) {
       if (desc.dtype != DType::f32) return ok_status();
       const auto* x = static_cast<const float*>(data);
-      Kept& kept = w.kept[v.index];
+      Kept& kept = w.now->kept[v.index];
       kept.shape = desc.shape;
       kept.strides = desc.strides;
       kept.data.assign(x, x + desc.count());
       return ok_status();
     });
-    w.quantized->set_watch([&](ValueId v, const cpu::TensorDesc& desc, void* data) {
-      if (v.index >= w.kept.size() || desc.dtype != DType::f32 || w.kept[v.index].data.empty() ||
-          w.kept[v.index].shape != desc.shape || masked[v.index])
+    return {};
+  }
+
+  Status make_quantized(Worker& w, Graph rounded) {
+    SF_ASSIGN(w.quantized,
+              Simulation::create(std::move(rounded), *w.pool, /*inside=*/false, /*rounded=*/true));
+    w.quantized->set_watch([this, &w](ValueId v, const cpu::TensorDesc& desc, void* data) {
+      const std::vector<Kept>& kept = w.now->kept;
+      if (v.index >= kept.size() || desc.dtype != DType::f32 || kept[v.index].data.empty() ||
+          kept[v.index].shape != desc.shape || masked_[v.index])
         return ok_status();
-      add_pairs(w.kept[v.index], desc, static_cast<const float*>(data), live[v.index], w.sample[v.index]);
+      add_pairs(kept[v.index], desc, static_cast<const float*>(data), live_[v.index], w.now->layers[v.index]);
       return ok_status();
     });
-  }
-  const auto run_one = [&](Worker& w, size_t i) -> Status {
-    for (Kept& k : w.kept) k.data.clear();  // memory is touched once
-    w.sample.assign(w.sample.size(), {});
-    SF_ASSIGN(const std::vector<Tensor> fed, samples.read(i));
-    SF_ASSIGN(const Feed feed, match_inputs(real, fed));
-    SF_TRY(w.real->run(feed.tensors));
-    SF_TRY(w.quantized->run(feed.tensors));
-    w.outputs.assign(w.real->output_count(), {});
-    for (size_t k = 0; k < w.outputs.size(); ++k) {
-      w.outputs[k].add(w.real->output(k), w.quantized->output(k));
-    }
     return {};
-  };
-  Accuracy out;
-  out.samples = samples.count();
-  std::vector<LayerError> all(real.value_count());
-  for (size_t first = 0; first < samples.count(); first += width) {
-    const size_t now = std::min(width, samples.count() - first);
-    pool.for_each(now, [&](size_t k) { workers[k].status = run_one(workers[k], first + k); });
-    for (size_t k = 0; k < now; ++k) {  // in the order of the samples, so that sums do not depend on threads
-      Worker& w = workers[k];
-      if (!w.status.ok()) return w.status.take_error().during(cat("running ", samples.name(first + k)));
-      for (size_t i = 0; i < all.size(); ++i) {
-        all[i].power += w.sample[i].power;
-        all[i].error += w.sample[i].error;
-      }
-      if (out.outputs.empty()) out.outputs.resize(w.outputs.size());
-      for (size_t i = 0; i < w.outputs.size(); ++i) {
-        out.outputs[i].power += w.outputs[i].power;
-        out.outputs[i].error += w.outputs[i].error;
-      }
-    }
   }
-  out.sqnr_db = 200;
-  size_t k = 0;
-  for (const Leaf& leaf : real.outputs) {
-    if (!leaf.value.valid()) continue;
-    out.outputs[k].value = leaf.value;
-    if (is_float(real.dtype(leaf.value))) out.sqnr_db = std::min(out.sqnr_db, out.outputs[k].sqnr_db());
-    ++k;
+
+  template <typename Run>
+  Status for_samples(size_t first, size_t count, const Run& run) {
+    pool_.for_each(workers_.size(), [&](size_t k) {
+      Worker& w = workers_[k];
+      w.status = [&]() -> Status {
+        for (size_t i = k; i < count; i += workers_.size()) {
+          w.now = &batch_[i];
+          if (Status s = run(w, batch_[i], first + i); !s.ok())
+            return s.take_error().during(cat("running ", samples_.name(first + i)));
+        }
+        return {};
+      }();
+    });
+    for (Worker& w : workers_) SF_TRY(std::move(w.status));
+    return {};
   }
-  for (const NodeId id : real.order())
-    for (const ValueId v : real.node(id).outputs)
-      if (all[v.index].power > 0 || all[v.index].error > 0) {
-        all[v.index].value = v;
-        out.layers.push_back(all[v.index]);
-      }
-  return out;
+
+  Status run_real(Worker& w, Judged& j, size_t sample) {
+    for (Kept& k : j.kept) k.data.clear();  // memory is touched once
+    SF_ASSIGN(const std::vector<Tensor> fed, samples_.read(sample));
+    SF_ASSIGN(Feed feed, match_inputs(real_, fed));
+    j.inputs = std::move(feed.tensors);
+    SF_TRY(w.real->run(j.inputs));
+    j.want = w.real->copy_outputs();
+    return {};
+  }
+
+  Status run_quantized(Worker& w, Judged& j) {
+    j.layers.assign(real_.value_count(), {});
+    SF_TRY(w.quantized->run(j.inputs));
+    j.outputs.assign(j.want.size(), {});
+    for (size_t k = 0; k < j.want.size(); ++k) j.outputs[k].add(j.want[k], w.quantized->output(k));
+    return {};
+  }
+
+  const Graph &real_, &quantized_;
+  const Samples& samples_;
+  cpu::Pool pool_;
+  const std::vector<bool> masked_;
+  const std::vector<Range> live_;
+  const bool heavy_;
+  std::vector<Worker> workers_;
+  std::vector<Judged> batch_;
+};
+
+}  // namespace
+
+Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Samples& samples, size_t threads,
+                         size_t most_bytes) {
+  SF_TRY(check_samples(real, samples));
+  return Measurer(real, quantized, samples, threads, most_bytes).run();
 }
 
 }  // namespace sixfold

@@ -15,9 +15,8 @@ class Simulation {
  public:
   // inside: shows the values inside products too, not rounded. rounded: its constants are, so that several
   // may be made of one with_rounded_constants. bf16: as Watched has it.
-  static Result<std::unique_ptr<Simulation>> create(const Graph& quantized, cpu::Pool& pool,
-                                                    bool inside = false, bool rounded = false,
-                                                    bool bf16 = false);
+  static Result<std::unique_ptr<Simulation>> create(Graph quantized, cpu::Pool& pool, bool inside = false,
+                                                    bool rounded = false, bool bf16 = false);
   // The grids of another graph that differs in nothing else.
   void take_grids(const Graph& quantized);
   // The watch sees values after they were rounded, `before` sees them before that.
@@ -54,8 +53,9 @@ struct Accuracy {
   std::vector<size_t> worst() const;
 };
 
-// real: the graph that was calibrated; quantized: the same with encodings, perhaps with more nodes.
+// real: the graph that was calibrated; quantized: the same with encodings, perhaps with more nodes. Weights
+// of more bytes are not in memory twice: values of all samples are then.
 Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Samples& samples,
-                         size_t threads = 0);
+                         size_t threads = 0, size_t most_bytes = size_t{512} << 20);
 
 }  // namespace sixfold

@@ -80,6 +80,10 @@ TEST(Simulate, tells_nothing_of_graphs_that_are_equal_and_the_error_of_others) {
   auto twice = measure(real, q, *samples, 3);
   ASSERT_TRUE(twice.ok());
   EXPECT_EQ(told->sqnr_db, twice->sqnr_db);
+  auto heavy = measure(real, q, *samples, 2, /*most_bytes=*/0);
+  ASSERT_TRUE(heavy.ok());
+  EXPECT_EQ(told->sqnr_db, heavy->sqnr_db);
+  EXPECT_EQ(told->layers.size(), heavy->layers.size());
 }
 
 // The smallest becomes 0, and its logarithm has no number.

@@ -38,20 +38,23 @@ Lanes lanes_for(const Graph& graph, size_t samples, size_t threads) {
   return {count, std::max<size_t>(threads / count, 1)};
 }
 
-Result<std::unique_ptr<Watched>> Watched::create(const Graph& graph, cpu::Pool& pool, bool inside,
-                                                 bool bf16) {
-  auto out = std::make_unique<Watched>();
-  Graph g = graph;
+namespace {
+
+struct Watchable {
+  FlatProgram program;
+  std::vector<ValueId> value_of;  // by slot
+};
+
+Result<Watchable> make_watchable(Graph g, bool inside, bool bf16) {
+  Watchable out;
   // A value that is an output is not fused away, and whoever replaces it replaces it there too: so outputs
   // tell afterwards which value is which. They are no outputs any more when memory is planned.
   const size_t outputs = g.outputs.size();
   std::vector<ValueId> watched;
-  for (const NodeId id : graph.order())
-    for (const ValueId v : graph.node(id).outputs) {
-      if ((!inside && is_inside_product(graph, v)) || !graph.is_used(v)) continue;
-      watched.push_back(v);
-      g.outputs.push_back({{}, v, {}});
-    }
+  for (const NodeId id : g.order())
+    for (const ValueId v : g.node(id).outputs)
+      if ((inside || !is_inside_product(g, v)) && g.is_used(v)) watched.push_back(v);
+  for (const ValueId v : watched) g.outputs.push_back({{}, v, {}});
   // What is fused rounds elsewhere; two graphs that are compared must not differ in that.
   SF_TRY(optimize_for_cpu(g));
   std::vector<ValueId> was(g.value_count(), kNoValue);
@@ -62,9 +65,20 @@ Result<std::unique_ptr<Watched>> Watched::create(const Graph& graph, cpu::Pool& 
       if (Node& node = g.node(id); node.op == Op::convolution || node.op == Op::linear)
         node.attrs.set(cpu::kFactors, std::string("bf16"));
   std::vector<ValueId> value_of_slot;
-  SF_ASSIGN(FlatProgram program, to_program(g, &value_of_slot));
-  for (const ValueId v : value_of_slot) out->value_of_.push_back(was[v.index]);
-  SF_ASSIGN(Plan plan, make_plan(std::move(program), {.allocator = &recycled_memory()}));
+  SF_ASSIGN(out.program, to_program(g, &value_of_slot));
+  for (const ValueId v : value_of_slot) out.value_of.push_back(was[v.index]);
+  return out;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Watched>> Watched::create(Graph graph, cpu::Pool& pool, bool inside, bool bf16) {
+  auto out = std::make_unique<Watched>();
+  // The graph is gone before weights are packed, so that those only it has are let go one after the other.
+  SF_ASSIGN(Watchable made, make_watchable(std::move(graph), inside, bf16));
+  out->value_of_ = std::move(made.value_of);
+  SF_ASSIGN(Plan plan,
+            make_plan(std::move(made.program), {.release_packed = true, .allocator = &recycled_memory()}));
   SF_ASSIGN(out->executor_, Executor::create(std::move(plan), pool, recycled_memory()));
   return out;
 }

@@ -27,7 +27,8 @@ class Watched {
   // Every node is canonical and every shape static. Values that is_inside_product tells are not shown, and
   // neither are those that reshape and permute make: they have the elements of their operand.
   // inside: the first kind is shown. bf16: factors of products with weights may be rounded to it (conv.h).
-  static Result<std::unique_ptr<Watched>> create(const Graph& graph, cpu::Pool& pool, bool inside = false,
+  // A graph that is moved here gives its constants back as they are packed.
+  static Result<std::unique_ptr<Watched>> create(Graph graph, cpu::Pool& pool, bool inside = false,
                                                  bool bf16 = false);
 
   // value: of the graph that was given. The data is dense, in the order of the desc's strides.
