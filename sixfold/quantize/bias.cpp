@@ -74,6 +74,7 @@ void add_to_channels(const cpu::TensorDesc& desc, size_t axis, const std::vector
 // mean of what the groups before and the sample itself ask for: so what follows sees it corrected, and its
 // own error is all that it measures. The group's size does not depend on threads, so neither does the result.
 constexpr size_t kGroup = 4;
+constexpr double kLeastNumbers = 8;  // of a channel in all samples: of fewer the mean is those samples' alone
 
 class Corrector {
  public:
@@ -102,7 +103,7 @@ class Corrector {
     SF_TRY(correct_in_groups());
     const std::vector<bool> last = find_last_values(quantized_);
     for (const Product& p : products_) {
-      if (sum_[p.result.index].empty()) continue;
+      if (sum_[p.result.index].empty() || done_ * p.count < kLeastNumbers) continue;
       out.push_back({p.node, shift_of(p), last[p.result.index]});
     }
     return out;

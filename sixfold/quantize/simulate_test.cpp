@@ -127,6 +127,23 @@ TEST(Bias, takes_back_what_rounding_shifts) {
   EXPECT_EQ(print(again), print(q));
 }
 
+TEST(Bias, a_handful_of_numbers_tells_no_mean) {
+  const Graph real = graph_of(R"(input %x: f32[1, 4]
+constant %w: f32[2, 4] = [0.3, -0.7, 0.2, 0.9, -0.4, 0.6, 0.8, -0.1]
+%y = linear(%x, %w, activation="none") : f32[1, 2]
+output %y
+)");
+  Graph q = real;
+  q.value(q.node(q.first()).input(1)).encoding = Encoding{DType::i8, -127, 127, -1, 0, {0.25f}, {0}};
+  for (const size_t count : {1u, 7u, 8u}) {
+    std::vector<std::vector<Tensor>> rows;
+    for (size_t i = 0; i < count; ++i) rows.push_back({wave({1, 4}, 1.0f)});
+    auto found = find_bias_corrections(real, q, *samples_of(rows));
+    ASSERT_TRUE(found.ok()) << found.error().message();
+    EXPECT_EQ(found->size(), count < 8 ? 0u : 1u) << count;
+  }
+}
+
 bool look_with(LayerRows& read, const Graph& real, const Samples& samples) {
   CalibrateOptions looking{.threads = 2};
   looking.look = [&](size_t sample, ValueId v, const cpu::TensorDesc& desc, const void* data) {
