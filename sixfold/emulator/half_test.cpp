@@ -96,6 +96,69 @@ TEST(DeviceHalf, a_product_hands_on_its_sums_to_a_bias) {
   EXPECT_EQ(out, (Floats{1 + 0x1p-10f + 0x1p-23f, 3 + 0x1p-22f}));
 }
 
+// `function` of what `maker` gives for x and 1; gated: times that.
+Result<Floats> run_behind(const char* maker, const char* function, const Floats& x, bool gated) {
+  qnn::GraphSpec graph;
+  const auto tensor = [&](const char* name, qnn::TensorKind kind, std::vector<uint32_t> dims) {
+    return graph.add({.name = name, .kind = kind, .dtype = qnn::DataType::f32, .dims = std::move(dims)});
+  };
+  const std::vector<uint32_t> dims{static_cast<uint32_t>(x.size()), 1};
+  const auto a = tensor("a", qnn::TensorKind::app_write, dims),
+             b = tensor("b", qnn::TensorKind::app_write, {1, 1}),
+             t = tensor("t", qnn::TensorKind::native, dims),
+             f = tensor("f", gated ? qnn::TensorKind::native : qnn::TensorKind::app_read, dims);
+  graph.ops.push_back({.name = "maker", .type = maker, .in = {a, b}, .out = {t}});
+  graph.ops.push_back({.name = "function", .type = function, .in = {t}, .out = {f}});
+  if (gated)
+    graph.ops.push_back({.name = "gate",
+                         .type = "ElementWiseMultiply",
+                         .in = {t, f},
+                         .out = {tensor("y", qnn::TensorKind::app_read, dims)}});
+  SF_ASSIGN(const qnn::Backend backend, qnn::Backend::open(library(), 57));
+  SF_ASSIGN(qnn::Context context, qnn::Context::build(backend, {&graph, 1}));
+  const Floats one{1};
+  Floats y(x.size());
+  const std::span<const std::byte> in[] = {std::as_bytes(std::span(x)), std::as_bytes(std::span(one))};
+  const std::span<std::byte> out[] = {std::as_writable_bytes(std::span(y))};
+  SF_TRY(context.graphs().front().execute(in, out));
+  for (float& v : y) v = to_half(v);
+  return y;
+}
+
+// The library's numbers.
+TEST(DeviceHalf, functions_behind_products_are_those_of_the_matrix_unit) {
+  struct Fact {
+    const char* function;
+    bool gated;
+    Floats x, y;
+  };
+  const Floats x{-6, -5, -1, -0.5f, 0, 0.5f, 1, 3};
+  const Fact facts[] = {
+      {"Sigmoid",
+       false,
+       x,
+       {0, 0.00994873046875f, 0.2685546875f, 0.380615234375f, 0.499755859375f, 0.619140625f, 0.7314453125f,
+        0.955078125f}},
+      {"Tanh",
+       false,
+       x,
+       {-1, -1, -0.7568359375f, -0.462646484375f, 0x1p-15f, 0.462646484375f, 0.7568359375f, 1}},
+      {"Gelu", false, x, {0, 0, -0.1583251953125f, -0.1534423828125f, 0, 0.346923828125f, 0.84228515625f, 3}},
+      {"Sigmoid",
+       true,
+       {-4.890625f, -1.671875f, 0.34375f, 1.40625f, 4.625f},
+       {-0.052215576171875f, -0.26953125f, 0.199951171875f, 1.1259765625f, 4.56640625f}},
+  };
+  for (const Fact& fact : facts) {
+    const Result<Floats> y = run_behind("MatMul", fact.function, fact.x, fact.gated);
+    ASSERT_TRUE(y.ok()) << fact.function << ": " << y.error().message();
+    EXPECT_EQ(*y, fact.y) << fact.function;
+  }
+  const Result<Floats> other = run_behind("ElementWiseMultiply", "Tanh", {0, 0.5f, 3}, /*gated=*/false);
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(*other, (Floats{0, 0.462158203125f, 0.9951171875f}));
+}
+
 // The library's numbers.
 TEST(DeviceHalf, leaves_as_a_float_of_the_vector_unit) {
   const Floats x{0, 1, -3.5f, 0x1p-14f, 0x1p-15f, -0x1p-24f, 65504};

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sixfold/emulator/product.h"
+#include "sixfold/emulator/widen_float.h"
 
 namespace sixfold::emulator {
 namespace {
@@ -49,13 +50,6 @@ std::optional<TensorDef> sums(const TensorDef& between, const TensorDef& x, cons
   return wide;
 }
 
-// Whether `other` is a number for each column of a product.
-bool is_bias(const TensorDef& other, const TensorDef& product) {
-  if (product.rank() == 0 || other.rank() == 0) return false;
-  const int64_t columns = product.dims.back();
-  return columns > 1 && other.count() == columns && other.dims.back() == columns;
-}
-
 }  // namespace
 
 std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors,
@@ -70,15 +64,6 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
   }
   std::map<uint32_t, TensorDef> out;
   for (const OpDef& op : ops) {
-    const bool adds =
-        op.type == "ElementWiseAdd" && op.in.size() == 2 && op.in[0] != kNone && op.in[1] != kNone;
-    for (size_t i = 0; i < 2 && adds; ++i) {
-      const TensorDef& product = tensors[op.in[i]];
-      if (const OpDef* made = maker[op.in[i]];
-          made && made->type == "MatMul" && readers[op.in[i]] == 1 && product.kind == TensorKind::native &&
-          product.dtype == DataType::f32 && is_bias(tensors[op.in[1 - i]], product))
-        out.emplace(op.in[i], product).first->second.keeps_sums = true;
-    }
     if (!is_hard_swish(op) || op.in.empty() || op.in[0] == kNone || op.out.size() != 1) continue;
     const uint32_t t = op.in[0];
     const TensorDef& between = tensors[t];
@@ -100,6 +85,7 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
     if (known && all_are(DataType::ufixed16) && !skips_pixels(*made)) wide = sums(between, x, weights);
     if (wide) out.emplace(t, std::move(*wide));
   }
+  widen_floats(tensors, ops, out);
   return out;
 }
 

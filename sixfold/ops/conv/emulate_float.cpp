@@ -17,6 +17,7 @@ struct FloatConv {
   std::vector<const float*> weights;  // of a phase: [group][tap * input][output], or [tap][channel]
   const float* bias = nullptr;
   bool half = false;
+  bool keeps_sums = false;        // for an op that rounds them
   int64_t height = 0, width = 0;  // of the output
 
   // Every channel by itself: one output for each input.
@@ -34,11 +35,13 @@ struct FloatConv {
   // count sums from channel on.
   template <typename T>
   void put(const float* sums, int64_t channel, int64_t count, T* to) const {
-    if constexpr (std::is_same_v<T, float>)
-      cpu::add_to_halves(sums, bias ? bias + channel : nullptr, count, to + channel);
-    else
+    if constexpr (std::is_same_v<T, float>) {
+      if (!keeps_sums) return cpu::add_to_halves(sums, bias ? bias + channel : nullptr, count, to + channel);
+      for (int64_t o = 0; o < count; ++o) to[channel + o] = sums[o] + (bias ? bias[channel + o] : 0.0f);
+    } else {
       for (int64_t o = 0; o < count; ++o)
         to[channel + o] = to_ieee_half(sums[o] + (bias ? bias[channel + o] : 0.0f));
+    }
   }
 
   // Where a tap of a pixel lies in the input; null: outside.
@@ -111,6 +114,7 @@ Result<Step> prepare_float_conv(const OpView& op, const ConvShape& s, Prepare& p
   FloatConv state;
   state.phases = phases_of(s);
   state.half = op.in(0).dtype == DataType::f16;
+  state.keeps_sums = op.out().keeps_sums;
   state.height = s.window.out_height, state.width = s.window.out_width;
   uint64_t macs = 0;
   for (const ConvPhase& p : state.phases) {

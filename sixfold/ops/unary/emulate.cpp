@@ -10,6 +10,7 @@
 #include "sixfold/cpu/broadcast.h"
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
+#include "sixfold/ops/unary/emulate_product.h"
 #include "sixfold/ops/unary/emulate_wide.h"
 
 namespace sixfold::emulator {
@@ -247,6 +248,38 @@ Step lookup(Lookup state, Prepare& prepare) {
   return step;
 }
 
+// What the matrix unit has of its own; null: nothing.
+const ProductFunction* product_function(Unary op) {
+  switch (op) {
+    case Unary::sigmoid:
+      return &kProductSigmoid;
+    case Unary::tanh:
+      return &kProductTanh;
+    case Unary::gelu:
+      return &kProductGelu;
+    default:
+      return nullptr;
+  }
+}
+
+// Floats that the matrix unit gave, before they are rounded or as halves.
+struct OfProduct {
+  ProductFunction f;
+  int64_t count;
+  bool keeps_gate;  // for the product that rounds it
+
+  void run(const Run& run) const {
+    const float* x = run.in<float>(0);
+    float* y = run.out<float>();
+    run.pool.for_ranges(count, cpu::kElementwiseGrain / 4, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const auto v = static_cast<float>(f(static_cast<double>(x[i])));
+        y[i] = keeps_gate ? v : to_ieee_half(v);
+      }
+    });
+  }
+};
+
 struct Elementwise {
   Function f;
   DataType in, out;
@@ -344,6 +377,9 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
       state.scales.push_back(static_cast<double>(x.channel_encoding(c).scale));
     return prepare.step(std::move(state));
   }
+  if (x.is_product && x.dtype == DataType::f32)
+    if (const ProductFunction* own = product_function(f.op))
+      return prepare.step(OfProduct{*own, x.count(), y.keeps_sums});
   if (!is_narrow_fixed(x.dtype)) return prepare.step(Elementwise{f, x.dtype, y.dtype, x.count()});
   const size_t count = qnn::size_of(x.dtype) == 1 ? 256 : 65536;
   const Codec from = Codec::of(x), to = Codec::of(y);
