@@ -126,6 +126,17 @@ void clamp_row_here(Stored stored, const void* x, void* y, int64_t n, int32_t mi
   });
 }
 
+void hard_swish_bytes_here(const SwishRow& given, const int32_t* __restrict sums, uint8_t* __restrict y,
+                           int64_t n) {
+  const SwishRow s = given;  // results cannot change it
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t t = std::min(std::max(sums[i] >> s.shift[i], s.low[i]), s.high[i]), x = 2 * t + 1;
+    const int32_t gate = std::min(std::max((x * s.slope[i] >> 12) + s.middle[i], 0), s.most[i]);
+    const int32_t q = ((x * gate + (1 << 15)) >> 16) + s.zero;
+    y[i] = static_cast<uint8_t>(std::min(std::max(q, 0), 255));
+  }
+}
+
 // The nearest whole number, ties away from zero.
 template <typename D>
 inline hn::Vec<D> nearest(D d, hn::Vec<D> v) {
@@ -272,6 +283,7 @@ namespace sixfold::cpu {
 
 HWY_EXPORT(fixed_pair_here);
 HWY_EXPORT(clamp_row_here);
+HWY_EXPORT(hard_swish_bytes_here);
 HWY_EXPORT(softmax_row_here);
 HWY_EXPORT(norm_row_here);
 
@@ -284,6 +296,10 @@ void fixed_pair(const FixedPair& p, const void* a, int64_t step_a, const void* b
 void clamp_row(Stored stored, const void* x, void* y, int64_t n, int32_t min, int32_t max) {
   quant_kernels();
   HWY_DYNAMIC_DISPATCH(clamp_row_here)(stored, x, y, n, min, max);
+}
+void hard_swish_bytes(const SwishRow& s, const int32_t* sums, uint8_t* y, int64_t n) {
+  quant_kernels();
+  HWY_DYNAMIC_DISPATCH(hard_swish_bytes_here)(s, sums, y, n);
 }
 void softmax_row(const SoftmaxRow& s, const void* x, void* y, int64_t n, uint32_t* scratch) {
   quant_kernels();

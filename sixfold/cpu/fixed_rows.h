@@ -75,6 +75,16 @@ void dequantize_row(Stored stored, const RealCode& code, const void* x, float* y
 // y = floor(x * min(max(x + 3, 0), 6) / 6 / code.scale) - code.offset, saturated, x being sums[i] * scale[i].
 void hard_swish_sums(const int32_t* sums, const double* scale, const RealCode& code, uint16_t* y, int64_t n);
 
+// The same with 8 bits, of sums[i] of channel i: with t = sums[i] >> shift, between low and high, and the
+// gate g = clamp(((2 t + 1) * slope >> 12) + middle, 0, most), y = clamp(((2 t + 1) * g + 2^15 >> 16) +
+// zero).
+struct SwishRow {
+  const int32_t *shift = nullptr, *slope = nullptr, *middle = nullptr, *most = nullptr;
+  const int32_t *low = nullptr, *high = nullptr;  // beyond them results stay; 32 bits hold what lies between
+  int32_t zero = 0;
+};
+void hard_swish_bytes(const SwishRow& swish, const int32_t* sums, uint8_t* y, int64_t n);
+
 // From one encoding to another: floor((floor(((x + offset) * scale + add) * down) + more) * last) + zero,
 // saturated, all of it exact in doubles. add is that of even or odd places, `place` being the first's.
 struct FixedRecode {

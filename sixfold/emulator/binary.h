@@ -12,7 +12,7 @@
 
 namespace sixfold::emulator {
 
-inline constexpr uint32_t kBinaryVersion = 3;
+inline constexpr uint32_t kBinaryVersion = 4;
 inline constexpr size_t kBinaryAlignment = 64;
 
 struct GraphDescription {

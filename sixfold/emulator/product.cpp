@@ -209,14 +209,14 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
   const std::vector<int64_t> biases =
       biases_of(spec.bias, spec.x, spec.weights, w.out_channels, p.output.rounding);
   const bool vector = p.output.rounding == cpu::Rounding::vector;
-  const bool sums = p.output.rounding == cpu::Rounding::none;  // of 16-bit activations, cut to 256
+  const bool sums = p.output.rounding == cpu::Rounding::none;  // of 16-bit activations: cut to 256
   const Factors factors(spec.x, spec.weights, spec.y, w.out_channels);
   for (int64_t o = 0; o < w.out_channels; ++o) {
     const auto [block, i] = quant_place(w, o);
     const double grow = bytes ? 1 : growth(largest[static_cast<size_t>(o)]);
     double factor = factors(o) * grow;
     const auto bias = static_cast<int64_t>(static_cast<double>(biases[static_cast<size_t>(o)]) / grow);
-    int64_t folded = cpu::fold_bias(sums ? cpu::Rounding::matrix16 : p.output.rounding, bias,
+    int64_t folded = cpu::fold_bias(sums ? matrix_rounding(spec.x) : p.output.rounding, bias,
                                     p.input.zero_point, channels[block].sum[i]);
     if (vector && w.depthwise())  // the output's zero point is scaled with the sum
       folded += zero_point_in_sums(spec.y, factor);

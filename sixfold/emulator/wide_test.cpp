@@ -222,6 +222,58 @@ TEST(EmulatorWide, a_hard_swish_behind_a_convolution_has_the_numbers_of_the_libr
   EXPECT_EQ(*y, want);
 }
 
+// A HardSwish of 8 bits behind a convolution sees its sums as well. The library's numbers.
+TEST(EmulatorNarrow, a_hard_swish_behind_a_convolution_has_the_numbers_of_the_library) {
+  const uint8_t x[] = {171, 206, 5,   206, 120, 131, 161, 73,  250, 13,  71,  98,  146, 104, 33,  11,
+                       0,   12,  38,  255, 48,  167, 192, 60,  72,  111, 67,  249, 45,  229, 204, 216,
+                       29,  100, 160, 126, 170, 173, 169, 15,  245, 142, 231, 69,  92,  225, 47,  16,
+                       95,  173, 31,  222, 87,  58,  139, 229, 226, 223, 78,  4,   199, 181, 197, 0};
+  const int8_t weights[] = {-118, 1,   -42, -16, 110, -76, 7,    -45, -52, 78, -88, -47, -97, -89, -56, 51,
+                            20,   -13, -84, 76,  76,  -67, -112, -46, -90, 76, 5,   2,   -53, 2,   119, -67};
+  const int32_t biases[] = {4825, -8739, -3352, 7798};
+  const std::vector<uint8_t> want{25, 1,  13, 54, 14, 9, 5, 73, 15, 3, 13, 74, 12, 1, 20, 20,
+                                  41, 12, 2,  58, 32, 8, 0, 14, 14, 1, 48, 35, 51, 8, 2,  37};
+  qnn::GraphSpec graph;
+  const auto image = [&](const char* name, qnn::TensorKind kind, uint32_t channels, qnn::ScaleOffset q) {
+    return graph.add({.name = name,
+                      .kind = kind,
+                      .dtype = qnn::DataType::ufixed8,
+                      .dims = {1, 1, 8, channels},
+                      .quantization = q});
+  };
+  const auto constant = [&](const char* name, qnn::DataType dtype, std::vector<uint32_t> dims, int32_t axis,
+                            float unit, std::span<const std::byte> data) {
+    qnn::AxisScaleOffset q{axis, {}};
+    for (const float scale : {0.004f, 0.0051f, 0.0037f, 0.0062f}) q.channels.push_back({scale * unit, 0});
+    qnn::TensorSpec t{.name = name, .kind = qnn::TensorKind::constant, .dtype = dtype, .dims = dims};
+    t.quantization = q;
+    std::byte* bytes = nullptr;
+    t.data.source = Tensor::allocate(qnn::storage_of(dtype), Shape(dims.begin(), dims.end()), &bytes);
+    std::memcpy(bytes, data.data(), data.size());
+    return graph.add(std::move(t));
+  };
+  const auto in = image("x", qnn::TensorKind::app_write, 8, {0.011f, -117});
+  const auto w = constant("w", qnn::DataType::sfixed8, {1, 1, 8, 4}, 3, 1, std::as_bytes(std::span(weights)));
+  const auto b = constant("b", qnn::DataType::sfixed32, {4}, 0, 0.011f, std::as_bytes(std::span(biases)));
+  const auto between = image("a", qnn::TensorKind::native, 4, {0.02f, -128}),
+             out = image("y", qnn::TensorKind::app_read, 4, {0.0201f, -19});
+  graph.ops.push_back({"filter",
+                       "Conv2d",
+                       {in, w, b},
+                       {between},
+                       {qnn::words("stride", {1, 1}), qnn::words("pad_amount", {2, 2}, {0, 0, 0, 0})}});
+  graph.ops.push_back({"swish", "HardSwish", {between}, {out}, {}});
+  const auto backend = qnn::Backend::open(library(), 57);
+  ASSERT_TRUE(backend.ok());
+  auto context = qnn::Context::build(*backend, {&graph, 1});
+  ASSERT_TRUE(context.ok()) << context.error().message();
+  std::vector<uint8_t> y(want.size());
+  const std::span<const std::byte> from[] = {std::as_bytes(std::span(x))};
+  const std::span<std::byte> to[] = {std::as_writable_bytes(std::span(y))};
+  ASSERT_TRUE(context->graphs().front().execute(from, to).ok());
+  EXPECT_EQ(y, want);
+}
+
 // One tap for each channel is a product and a sum of floats: sums that were cut to 256 have every second
 // number wrong.
 TEST(EmulatorWide, a_filter_of_one_tap_has_the_numbers_of_the_library) {

@@ -9,8 +9,6 @@
 namespace sixfold::emulator {
 namespace {
 
-constexpr int32_t kParts = 32, kRoom = 16384;  // the kernels' results of 8 bits have no more parts
-
 bool is_hard_swish(const OpDef& op) {
   if (op.type == "HardSwish") return true;
   if (op.type != "ElementWiseNeuron") return false;
@@ -19,7 +17,7 @@ bool is_hard_swish(const OpDef& op) {
   return false;
 }
 
-// Filters of one channel that skip pixels are the vector unit's, which hands on 16 bits as they are.
+// Filters of one channel that skip pixels are the vector unit's, which hands on what its tensor holds.
 bool skips_pixels(const OpDef& op) {
   for (const ParamDef& p : op.params)
     if (p.name == "stride" && op.type == "DepthWiseConv2d")
@@ -28,24 +26,15 @@ bool skips_pixels(const OpDef& op) {
   return false;
 }
 
-// Parts of a step, as 16 bits.
-std::optional<TensorDef> finer(const TensorDef& between) {
-  const auto* q = std::get_if<ScaleOffset>(&between.quantization);
-  if (!q || q->offset > 0 || q->offset < -255) return std::nullopt;
-  TensorDef wide = between;
-  wide.dtype = DataType::ufixed16;
-  wide.quantization = ScaleOffset{q->scale / kParts, q->offset * kParts - kRoom};
-  return wide;
-}
-
-// The sums, in parts of 256 of their unit, which differs by channel.
+// The sums in their unit, which differs by channel; of 16 bits in parts of 256 of it.
 std::optional<TensorDef> sums(const TensorDef& between, const TensorDef& x, const TensorDef& weights) {
   if (between.rank() != 4 || !FixedWeights(weights, 1).are_bytes()) return std::nullopt;
   TensorDef wide = between;
   wide.dtype = DataType::sfixed32;
   qnn::AxisScaleOffset q{3, {}};
+  const float parts = qnn::size_of(x.dtype) == 2 ? 256 : 1;
   for (uint32_t c = 0; c < between.dims[3]; ++c)
-    q.channels.push_back({256 * x.encoding().scale * weights.channel_encoding(c).scale, 0});
+    q.channels.push_back({parts * x.encoding().scale * weights.channel_encoding(c).scale, 0});
   wide.quantization = std::move(q);
   return wide;
 }
@@ -81,8 +70,8 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
         weights.is_constant() && (made->in.size() < 3 || made->in[2] == kNone ||
                                   !tensors[made->in[2]].is_present() || tensors[made->in[2]].is_constant());
     std::optional<TensorDef> wide;
-    if (weights.is_constant() && all_are(DataType::ufixed8)) wide = finer(between);
-    if (known && all_are(DataType::ufixed16) && !skips_pixels(*made)) wide = sums(between, x, weights);
+    if (known && (all_are(DataType::ufixed8) || all_are(DataType::ufixed16)) && !skips_pixels(*made))
+      wide = sums(between, x, weights);
     if (wide) out.emplace(t, std::move(*wide));
   }
   widen_floats(tensors, ops, out);

@@ -334,6 +334,57 @@ struct HardSwishOfSums {
   }
 };
 
+// The same with 8 bits. The sums are cut so that 15 bits reach as far as the result does, and the gate has 11
+// to 12 bits.
+class NarrowSwishOfSums {
+ public:
+  NarrowSwishOfSums(const TensorDef& x, const TensorDef& y)
+      : channels_(x.dims[3]),
+        pixels_(x.count() / std::max<int64_t>(1, channels_)),
+        zero_(-y.encoding().offset) {
+    const double step = static_cast<double>(y.encoding().scale);
+    constexpr double kLeast = 1 + 0x1p-10;  // a reach of up to 1 counts as one of up to 2
+    const double reach = std::max((255 - zero_) * step, kLeast);
+    for (int64_t c = 0; c < channels_; ++c)
+      add(static_cast<double>(x.channel_encoding(static_cast<size_t>(c)).scale), step, reach);
+  }
+
+  void run(const Run& run) const {
+    const cpu::SwishRow row{shift_.data(), slope_.data(), middle_.data(), most_.data(),
+                            low_.data(),   high_.data(),  zero_};
+    const int64_t grain = std::max<int64_t>(1, cpu::kElementwiseGrain / std::max<int64_t>(1, channels_));
+    run.pool.for_ranges(pixels_, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        cpu::hard_swish_bytes(row, run.in<int32_t>(0) + i * channels_, run.out<uint8_t>() + i * channels_,
+                              channels_);
+    });
+  }
+
+ private:
+  void add(double unit, double step, double reach) {
+    int e = 0;
+    std::frexp(unit / (reach * 0x1p-15), &e);
+    const int shift = std::clamp(3 - e, 0, 31);
+    const double cut = std::ldexp(unit, shift), most = cut / step * 32768, slope = cut / 6 * most * 2048;
+    const auto whole = [](double v) { return static_cast<int32_t>(std::min(std::floor(v + 0.5), 16384.0)); };
+    const int64_t f = whole(most), b = whole(most / 2), m = std::max(1, whole(slope));
+    // The first t whose gate is shut, and the last one before results stay at the end of the grid.
+    const int64_t low = -((b + 1) * 4096 / m + 2) / 2 - 1;
+    const int64_t open = ((f - b + 1) * 4096 / m + 2) / 2,
+                  full = (int64_t{256} << 16) / std::max<int64_t>(1, 2 * f);
+    shift_.push_back(shift);
+    slope_.push_back(static_cast<int32_t>(m));
+    middle_.push_back(static_cast<int32_t>(b));
+    most_.push_back(static_cast<int32_t>(f));
+    low_.push_back(static_cast<int32_t>(std::max<int64_t>(low, -32768)));
+    high_.push_back(static_cast<int32_t>(std::min<int64_t>(std::max(open, full) + 1, 65534)));
+  }
+
+  int64_t channels_, pixels_;
+  int32_t zero_;
+  std::vector<int32_t> shift_, slope_, middle_, most_, low_, high_;
+};
+
 std::optional<WideFunction> wide_function(Unary op) {
   switch (op) {
     case Unary::sigmoid:
@@ -370,8 +421,9 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
   prepare.use_constants();
   const TensorDef &x = op.in(0), &y = op.out();
   const Function f = function_of(op);
-  if (f.op == Unary::hard_swish && x.dtype == DataType::sfixed32 && y.dtype == DataType::ufixed16 &&
-      x.rank() == 4) {
+  const bool of_sums = f.op == Unary::hard_swish && x.dtype == DataType::sfixed32 && x.rank() == 4;
+  if (of_sums && y.dtype == DataType::ufixed8) return prepare.step(NarrowSwishOfSums(x, y));
+  if (of_sums && y.dtype == DataType::ufixed16) {
     HardSwishOfSums state{.to = Codec::of(y).rows(), .pixels = x.count() / std::max<uint32_t>(1, x.dims[3])};
     for (uint32_t c = 0; c < x.dims[3]; ++c)
       state.scales.push_back(static_cast<double>(x.channel_encoding(c).scale));
