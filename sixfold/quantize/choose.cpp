@@ -254,7 +254,7 @@ RoundingInputs rounding_inputs(const LayerInputs& l, size_t group, double operan
   const float unit = 1 / std::sqrt(static_cast<float>(in.rows));
   const size_t step = size(l.groups) * in.n;
   size_t r = 0;
-  for (const std::vector<float>& sample : l.samples)
+  for (const std::span<const float> sample : l.samples)
     for (size_t at = group * in.n; at < sample.size(); at += step, ++r)
       for (size_t i = 0; i < in.n; ++i) in.x[r * in.n + i] = sample[at + i] * unit;
   if (shifts) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "sixfold/quantize/recycled.h"
+
 namespace sixfold {
 namespace {
 
@@ -67,35 +69,57 @@ LayerRows::LayerRows(const Graph& graph, size_t samples, size_t rows)
     layers_.push_back(std::move(l));
   }
   most_ = std::max<size_t>(std::min({rows, kMostFloats / width, kMostProducts / weights}) / samples_, 1);
+  memory_.resize(layers_.size());
+  for (size_t i = 0; i < layers_.size(); ++i) {  // a layer without memory is one that nothing is known of
+    auto block = OwnedBlock::take(recycled_memory(), samples_ * floats_of(layers_[i]) * sizeof(float),
+                                  "what a layer reads");
+    if (block.ok()) memory_[i] = std::move(block).value();
+  }
+}
+
+int64_t LayerRows::rows_of(const LayerInputs& l) const {
+  const Node& node = graph_.node(l.node);
+  int64_t all = numel(l.shape) / l.inputs;
+  if (node.op != Op::linear) {
+    const Shape places = l.transposed ? l.shape : static_shape(graph_.dims(node.output()));
+    all = numel(places) / std::max<int64_t>(places[1], 1);
+  }
+  return std::min(all, static_cast<int64_t>(most_));
+}
+
+size_t LayerRows::floats_of(const LayerInputs& l) const {
+  return static_cast<size_t>(rows_of(l) * l.groups * l.inputs);
 }
 
 void LayerRows::look(size_t sample, ValueId value, const cpu::TensorDesc& desc, const void* data) {
   if (sample >= samples_ || desc.dtype != DType::f32) return;
   for (const size_t i : readers_[value.index])
-    take(layers_[i], sample, desc, static_cast<const float*>(data));
+    if (memory_[i])
+      take(layers_[i], sample, desc, static_cast<const float*>(data),
+           reinterpret_cast<float*>(memory_[i].data()) + sample * floats_of(layers_[i]));
 }
 
-void LayerRows::take(LayerInputs& l, size_t sample, const cpu::TensorDesc& desc, const float* x) const {
+void LayerRows::take(LayerInputs& l, size_t sample, const cpu::TensorDesc& desc, const float* x,
+                     float* to) const {
   const bool same = desc.shape == l.shape;
   if (!same && !cpu::is_row_major(desc)) return;
   const Shape strides = same ? desc.strides : contiguous_strides(l.shape);
-  std::vector<float>& rows = l.samples[sample];
-  rows.clear();
-  if (graph_.node(l.node).op != Op::linear) return take_windows(l, sample, strides, x);
+  l.samples[sample] = {to, floats_of(l)};
+  if (graph_.node(l.node).op != Op::linear) return take_windows(l, sample, strides, x, to);
   Places place(sample);
-  const int64_t all = numel(l.shape) / l.inputs, most = std::min(all, static_cast<int64_t>(most_));
-  rows.reserve(static_cast<size_t>(most * l.inputs));
+  const int64_t all = numel(l.shape) / l.inputs, most = rows_of(l);
   for (int64_t k = 0; k < most; ++k) {
     int64_t r = all == most ? k : place(all), at = 0;
     for (size_t d = l.shape.size() - 1; d-- > 0;) {
       at += r % l.shape[d] * strides[d];
       r /= l.shape[d];
     }
-    for (int64_t i = 0; i < l.inputs; ++i) rows.push_back(x[at + i * strides.back()]);
+    for (int64_t i = 0; i < l.inputs; ++i) *to++ = x[at + i * strides.back()];
   }
 }
 
-void LayerRows::take_windows(LayerInputs& l, size_t sample, const Shape& strides, const float* x) const {
+void LayerRows::take_windows(const LayerInputs& l, size_t sample, const Shape& strides, const float* x,
+                             float* to) const {
   const Node& node = graph_.node(l.node);
   Shape out = static_shape(graph_.dims(node.output())), w = static_shape(graph_.dims(node.input(1)));
   Shape stride = node.attrs.ints("stride"), padding = node.attrs.ints("padding"),
@@ -110,10 +134,8 @@ void LayerRows::take_windows(LayerInputs& l, size_t sample, const Shape& strides
   int64_t taps = 1;
   for (size_t a = 0; a < axes; ++a) taps *= w[a + 2];
   Places place(sample);
-  const int64_t all = numel(out) / out[1], most = std::min(all, static_cast<int64_t>(most_));
-  std::vector<float>& rows = l.samples[sample];
-  const auto width = static_cast<size_t>(l.groups * l.inputs);
-  rows.assign(static_cast<size_t>(most) * width, 0.0f);
+  const int64_t all = numel(out) / out[1], most = rows_of(l);
+  const int64_t width = l.groups * l.inputs, channels = l.shape[1];
   for (int64_t k = 0; k < most; ++k) {
     int64_t r = all == most ? k : place(all);
     Shape at(axes);
@@ -121,7 +143,7 @@ void LayerRows::take_windows(LayerInputs& l, size_t sample, const Shape& strides
       at[a] = r % out[a + 2];
       r /= out[a + 2];
     }
-    float* row = &rows[static_cast<size_t>(k) * width];
+    float* row = to + k * width;
     for (int64_t t = 0; t < taps; ++t) {
       int64_t rest = t, offset = r * strides[0];
       bool inside = true;
@@ -131,9 +153,8 @@ void LayerRows::take_windows(LayerInputs& l, size_t sample, const Shape& strides
         inside = inside && p >= 0 && p < l.shape[a + 2];
         offset += p * strides[a + 2];
       }
-      if (!inside) continue;
-      for (int64_t c = 0; c < l.shape[1]; ++c)  // [group][channel of the group][tap]
-        row[c * taps + t] = x[offset + c * strides[1]];
+      for (int64_t c = 0; c < channels; ++c)  // [group][channel of the group][tap]
+        row[c * taps + t] = inside ? x[offset + c * strides[1]] : 0.0f;
     }
   }
 }

@@ -17,8 +17,8 @@ struct LayerInputs {
   // Of a transposed convolution each tap is a channel of its own: [output channel][tap].
   bool transposed = false;
   int64_t taps = 1;
-  bool given = false;                       // the weight's scales are not for us to choose
-  std::vector<std::vector<float>> samples;  // by sample: [row][group][inputs]
+  bool given = false;                           // the weight's scales are not for us to choose
+  std::vector<std::span<const float>> samples;  // by sample: [row][group][inputs]
   size_t rows() const;
 };
 
@@ -32,11 +32,16 @@ class LayerRows {
   std::span<const LayerInputs> layers() const { return layers_; }
 
  private:
-  void take(LayerInputs& layer, size_t sample, const cpu::TensorDesc& desc, const float* x) const;
-  void take_windows(LayerInputs& layer, size_t sample, const Shape& strides, const float* x) const;
+  void take(LayerInputs& layer, size_t sample, const cpu::TensorDesc& desc, const float* x, float* to) const;
+  void take_windows(const LayerInputs& layer, size_t sample, const Shape& strides, const float* x,
+                    float* to) const;
+  // Of a sample's rows, and of the floats in them.
+  int64_t rows_of(const LayerInputs& layer) const;
+  size_t floats_of(const LayerInputs& layer) const;
 
   const Graph& graph_;
   std::vector<LayerInputs> layers_;
+  std::vector<OwnedBlock> memory_;            // by layer: rows of one sample after the other
   std::vector<std::vector<size_t>> readers_;  // by value: layers
   size_t samples_, most_ = 0;                 // rows of a sample
 };

@@ -1,15 +1,15 @@
-// Memory for models that are made one after the other with blocks of the same sizes: a block that is given
-// back is kept for the next one, since touching fresh pages costs as much as packing weights into them.
+// Memory for models that are made one after the other: what is given back is kept for the next one, since
+// touching fresh pages costs as much as packing weights into them.
 #pragma once
 
 #include "sixfold/base/allocator.h"
 
 namespace sixfold {
 
-// Lives as long as the process. Threads may use it at once.
+// Lives as long as the process. Threads may use it at once. What it gives is not zero.
 Allocator& recycled_memory();
 
-// While one of these lives, blocks are kept; the last one gives all of them back to the system.
+// While one of these lives, memory is kept; the last one gives all of it back to the system.
 class KeepMemory {
  public:
   KeepMemory();

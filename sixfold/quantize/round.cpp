@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "sixfold/quantize/recycled.h"
 
@@ -68,6 +69,22 @@ struct Grid : RoundingGrid {
   }
 };
 
+// Memory that is used again and set as a whole, but for the zeros behind it, which vector code may read.
+Tensor unset_like(const Tensor& tensor, float** elements) {
+  const size_t size = tensor.size_bytes(), padded = (size + 63) / 64 * 64 + 64;
+  auto block = OwnedBlock::take(recycled_memory(), padded, "a constant");
+  if (!block.ok()) {
+    std::byte* bytes = nullptr;
+    Tensor out = Tensor::allocate(DType::f32, tensor.shape, &bytes);
+    *elements = reinterpret_cast<float*>(bytes);
+    return out;
+  }
+  std::byte* bytes = block->data();
+  std::memset(bytes + size, 0, padded - size);
+  *elements = reinterpret_cast<float*>(bytes);
+  return {DType::f32, tensor.shape, {}, bytes, std::make_shared<const OwnedBlock>(std::move(block).value())};
+}
+
 }  // namespace
 
 void round_to(const Encoding& encoding, float* x, int64_t n, cpu::Pool& pool) {
@@ -92,10 +109,8 @@ ScaleIndex::ScaleIndex(const Shape& shape, const Encoding& encoding) {
 
 Tensor rounded(const Tensor& data, const Encoding& encoding) {
   const Tensor from = to_contiguous(data);
-  std::byte* bytes = nullptr;
-  auto made = Tensor::allocate(recycled_memory(), DType::f32, from.shape, &bytes);
-  Tensor out = made.ok() ? std::move(made).value() : Tensor::allocate(DType::f32, from.shape, &bytes);
-  auto* to = reinterpret_cast<float*>(bytes);
+  float* to = nullptr;
+  Tensor out = unset_like(from, &to);
   const ScaleIndex index(from.shape, encoding);
   const float* x = from.values<float>().data();
   const int64_t count = from.count(), run = std::min(index.run(), std::max<int64_t>(count, 1));

@@ -177,7 +177,7 @@ class Improver {
     for (size_t c = 0; b && c < channels; ++c) bias[c] = element_real(*b, length(c / taps));
     std::vector<float> out;
     out.reserve(l.rows());
-    for (const std::vector<float>& sample : l.samples)
+    for (const std::span<const float> sample : l.samples)
       for (size_t at = 0; at < sample.size(); at += n) {
         double sum = 0;
         for (size_t c = 0; c < channels; ++c) {
