@@ -87,8 +87,9 @@ Status Meter::prepare(const Graph& quantized, bool real_weights) {
   rest();  // their memory serves the next ones
   made_of_ = quantized;
   made_real_ = real_weights;
+  cpu::Pool all(lanes_.size() * lanes_[0].pool->threads());
   // Biases are rounded to so fine a grid that nothing is seen of it.
-  Graph rounded = with_rounded_constants(quantized, pool_, {.weights = !real_weights, .biases = false});
+  Graph rounded = with_rounded_constants(quantized, all, {.weights = !real_weights, .biases = false});
   pool_.for_each(lanes_.size(), [&](size_t k) {
     lanes_[k].status = [&]() -> Status {
       SF_ASSIGN(lanes_[k].model,

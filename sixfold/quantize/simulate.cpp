@@ -8,15 +8,35 @@
 #include "sixfold/quantize/calibrate.h"
 #include "sixfold/quantize/live.h"
 #include "sixfold/quantize/masks.h"
+#include "sixfold/quantize/recycled.h"
 #include "sixfold/quantize/round.h"
 
 namespace sixfold {
 namespace {
 
+constexpr int64_t kGrain = 1 << 16;  // elements worth a thread
+
 // The elements of a value of one sample, with the layout that they are in.
 struct Kept {
   Shape shape, strides;
-  std::vector<float> data;
+  OwnedBlock memory;
+  int64_t count = 0;  // 0: not seen
+
+  const float* data() const { return reinterpret_cast<const float*>(memory.data()); }
+  Status keep(const cpu::TensorDesc& desc, const float* x, cpu::Pool& pool) {
+    shape = desc.shape;
+    strides = desc.strides;
+    count = desc.count();
+    const size_t bytes = static_cast<size_t>(count) * sizeof(float);
+    if (memory.size_bytes() < bytes) {
+      memory = {};
+      SF_ASSIGN(memory, OwnedBlock::take(recycled_memory(), bytes, "a layer's result"));
+    }
+    auto* to = reinterpret_cast<float*>(memory.data());
+    pool.for_ranges(count, kGrain,
+                    [&](int64_t begin, int64_t end) { std::copy(x + begin, x + end, to + begin); });
+    return {};
+  }
 };
 
 // The powers of what was wanted and of its distance from what came, both within the range that counts.
@@ -30,27 +50,37 @@ struct Sums {
   }
 };
 
+Sums sums_of_pairs(const float* a, const float* b, int64_t n, Range seen) {
+  constexpr int64_t kLanes = 16;  // sums beside each other, so that they are vector code
+  Sums sums[kLanes], all;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane) sums[lane].add(a[i + lane], b[i + lane], seen);
+  for (; i < n; ++i) sums[0].add(a[i], b[i], seen);
+  for (const Sums& s : sums) all.power += s.power, all.error += s.error;
+  return all;
+}
+
 // Elements at the same place, whatever the layouts.
-void add_pairs(const Kept& a, const cpu::TensorDesc& desc, const float* b, Range seen, LayerError& to) {
-  constexpr size_t kLanes = 16;  // sums beside each other, so that they are vector code
-  Sums sums[kLanes];
-  const float* x = a.data.data();
-  const size_t n = a.data.size();
+void add_pairs(const Kept& a, const cpu::TensorDesc& desc, const float* b, Range seen, cpu::Pool& pool,
+               LayerError& to) {
+  std::vector<Sums> parts(1);
   if (a.strides == desc.strides) {
-    size_t i = 0;
-    for (; i + kLanes <= n; i += kLanes)
-      for (size_t lane = 0; lane < kLanes; ++lane) sums[lane].add(x[i + lane], b[i + lane], seen);
-    for (; i < n; ++i) sums[0].add(x[i], b[i], seen);
+    parts.resize(static_cast<size_t>((a.count + kGrain - 1) / kGrain));
+    pool.for_ranges(a.count, kGrain, [&](int64_t begin, int64_t end) {
+      parts[static_cast<size_t>(begin / kGrain)] =
+          sums_of_pairs(a.data() + begin, b + begin, end - begin, seen);
+    });
   } else {
     Shape at(a.shape.size(), 0);
-    for (size_t i = 0; i < n; ++i) {
+    for (int64_t i = 0; i < a.count; ++i) {
       int64_t p = 0, q = 0;
       for (size_t d = 0; d < at.size(); ++d) p += at[d] * a.strides[d], q += at[d] * desc.strides[d];
-      sums[0].add(x[p], b[q], seen);
+      parts[0].add(a.data()[p], b[q], seen);
       for (size_t d = at.size(); d-- > 0 && ++at[d] == a.shape[d];) at[d] = 0;
     }
   }
-  for (const Sums& s : sums) to.power += s.power, to.error += s.error;
+  for (const Sums& s : parts) to.power += s.power, to.error += s.error;
 }
 
 // A result that is no number, or infinite where the model's is not, is as wrong as can be.
@@ -235,12 +265,7 @@ class Measurer {
     SF_ASSIGN(w.real, Watched::create(real_, *w.pool));
     w.real->set_watch([&w](ValueId v, const cpu::TensorDesc& desc, void* data) {
       if (desc.dtype != DType::f32) return ok_status();
-      const auto* x = static_cast<const float*>(data);
-      Kept& kept = w.now->kept[v.index];
-      kept.shape = desc.shape;
-      kept.strides = desc.strides;
-      kept.data.assign(x, x + desc.count());
-      return ok_status();
+      return w.now->kept[v.index].keep(desc, static_cast<const float*>(data), *w.pool);
     });
     return {};
   }
@@ -250,10 +275,11 @@ class Measurer {
               Simulation::create(std::move(rounded), *w.pool, /*inside=*/false, /*rounded=*/true));
     w.quantized->set_watch([this, &w](ValueId v, const cpu::TensorDesc& desc, void* data) {
       const std::vector<Kept>& kept = w.now->kept;
-      if (v.index >= kept.size() || desc.dtype != DType::f32 || kept[v.index].data.empty() ||
+      if (v.index >= kept.size() || desc.dtype != DType::f32 || kept[v.index].count == 0 ||
           kept[v.index].shape != desc.shape || masked_[v.index])
         return ok_status();
-      add_pairs(kept[v.index], desc, static_cast<const float*>(data), live_[v.index], w.now->layers[v.index]);
+      add_pairs(kept[v.index], desc, static_cast<const float*>(data), live_[v.index], *w.pool,
+                w.now->layers[v.index]);
       return ok_status();
     });
     return {};
@@ -277,7 +303,7 @@ class Measurer {
   }
 
   Status run_real(Worker& w, Judged& j, size_t sample) {
-    for (Kept& k : j.kept) k.data.clear();  // memory is touched once
+    for (Kept& k : j.kept) k.count = 0;  // its memory stays
     SF_ASSIGN(const std::vector<Tensor> fed, samples_.read(sample));
     SF_ASSIGN(Feed feed, match_inputs(real_, fed));
     j.inputs = std::move(feed.tensors);
