@@ -8,7 +8,7 @@ list(FILTER READER_SOURCES EXCLUDE REGEX "/pte/(write.*|etdump|lifetimes)\\.cpp$
 list(APPEND READER_SOURCES sixfold/emulator/binary.cpp sixfold/emulator/constants.cpp sixfold/emulator/op_view.cpp
      sixfold/emulator/read_abi.cpp sixfold/emulator/rules.cpp sixfold/emulator/shapes.cpp sixfold/emulator/shapes_image.cpp
      sixfold/qnn/binary_info.cpp sixfold/qnn/error.cpp sixfold/qnn/library.cpp sixfold/qnn/log.cpp sixfold/qnn/soc.cpp sixfold/qnn/stage.cpp
-     sixfold/qnn/types.cpp)
+     sixfold/qnn/types.cpp sixfold/cpu/pool.cpp)
 add_library(sixfold_readers STATIC ${READER_SOURCES} ${SCHEMA_HEADERS} fuzz/no_kernels.cpp)
 target_include_directories(sixfold_readers SYSTEM PUBLIC ${GENERATED})
 target_compile_options(sixfold_readers PRIVATE -fno-exceptions -fno-rtti)  # as the runtime is built, and quicker

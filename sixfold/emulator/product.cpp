@@ -71,6 +71,12 @@ bool FixedWeights::are_bytes() const {
   return tensor_.dtype == DataType::ufixed8 ? offset == -128 : offset == 0;
 }
 
+const int8_t* FixedWeights::bytes() const {
+  const bool plain = tensor_.dtype == DataType::sfixed8 && (bits_ == 0 || bits_ == 8) && one_offset_ &&
+                     offset_ == 0 && !std::holds_alternative<qnn::BlockExpansion>(tensor_.quantization);
+  return plain ? reinterpret_cast<const int8_t*>(tensor_.data) : nullptr;
+}
+
 // One bias that is no 32-bit number, in the units of its channel.
 static int64_t rounded_bias(const TensorDef& bias, size_t i, double unit) {
   double value = 0;
@@ -178,6 +184,23 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
   const bool bytes = weights.are_bytes();
   std::vector<int64_t> largest(bytes ? 0 : static_cast<size_t>(w.out_channels), 127);
   std::array<int64_t, cpu::kQuantBlock> values{};
+  const int8_t* const plain = weights.bytes();
+  // Where a tap's numbers are for the outputs from `first` on: outputs of a group are equally far apart, and
+  // so are inputs.
+  struct Place {
+    int64_t tap = -1, first = -1, at = 0, input_step = 0, output_step = 0;
+  } place;
+  const auto read_plain = [&](int64_t tap, int64_t input, int64_t first, std::span<int32_t> to) {
+    if (place.tap != tap || place.first != first) {
+      const auto at = [&](int64_t i, int64_t o) { return index(phase, tap, i, first + o); };
+      place = {tap, first, at(0, 0), 0, 0};
+      if (place.at >= 0 && w.inputs() > 1) place.input_step = at(1, 0) - place.at;
+      if (place.at >= 0 && to.size() > 1) place.output_step = at(0, 1) - place.at;
+    }
+    if (place.at < 0) return std::fill(to.begin(), to.end(), 0);
+    const int8_t* from = plain + place.at + input * place.input_step;
+    for (size_t i = 0; i < to.size(); ++i) to[i] = from[static_cast<int64_t>(i) * place.output_step];
+  };
   const auto read = [&](int64_t tap, int64_t input, int64_t first, size_t count) {
     const auto to = std::span(values).first(count);
     const int64_t at = index(phase, tap, input, first);
@@ -195,6 +218,7 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
   pack_quant(
       w,
       [&](int64_t tap, int64_t input, int64_t first, std::span<int32_t> outputs) {
+        if (plain) return read_plain(tap, input, first, outputs);
         const auto numbers = read(tap, input, first, outputs.size());
         for (size_t i = 0; i < outputs.size(); ++i) {
           const int64_t most = bytes ? 127 : largest[static_cast<size_t>(first) + i];

@@ -30,11 +30,13 @@ class FixedWeights {
   double scale(int64_t output) const {
     return static_cast<double>(tensor_.channel_encoding(static_cast<size_t>(output)).scale);
   }
-  // A number times its scale, for products with floats. Scales of several channels are halves, and so are these
-  // products, ties away from zero; with one scale sums are scaled after, and nothing is rounded.
+  // A number times its scale, for products with floats. Scales of several channels are halves, and so are
+  // these products, ties away from zero; with one scale sums are scaled after, and nothing is rounded.
   float real_at(int64_t index, int64_t output, int64_t input) const;
   // Whether every number is in [-128, 127], by its type alone.
   bool are_bytes() const;
+  // The numbers where they are signed bytes as they lie in memory; null where they are not.
+  const int8_t* bytes() const;
 
  private:
   const TensorDef& tensor_;

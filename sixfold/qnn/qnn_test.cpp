@@ -298,5 +298,29 @@ TEST(StaticData, floats_are_rounded_by_their_scale_wherever_the_order_puts_them)
   }
 }
 
+TEST(StaticData, a_large_weight_is_turned_and_rounded_element_by_element) {
+  const Shape shape{70, 333, 3, 5};  // neither rows nor columns fill their blocks
+  std::byte* bytes = nullptr;
+  StaticData data{
+      .source = Tensor::allocate(DType::f32, shape, &bytes), .order = {2, 3, 1, 0}, .dtype = DType::i8};
+  auto* x = reinterpret_cast<float*>(bytes);
+  for (int64_t i = 0; i < data.source.count(); ++i) x[i] = 0.11f * static_cast<float>(i * 7919 % 2003 - 1001);
+  data.grid.axis = 0;
+  data.grid.min = -127;
+  data.grid.max = 127;
+  for (int64_t o = 0; o < shape[0]; ++o) data.grid.scales.push_back(0.5f + 0.03f * static_cast<float>(o));
+  auto made = materialize(data);
+  ASSERT_TRUE(made.ok());
+  int64_t at = 0;
+  for (int64_t tap = 0; tap < 15; ++tap)
+    for (int64_t i = 0; i < shape[1]; ++i)
+      for (int64_t o = 0; o < shape[0]; ++o, ++at) {
+        const double q = std::nearbyint(static_cast<double>(x[(o * shape[1] + i) * 15 + tap]) /
+                                        data.grid.scales[static_cast<size_t>(o)]);
+        ASSERT_EQ(made->values<int8_t>()[static_cast<size_t>(at)], std::clamp(q, -127.0, 127.0))
+            << "tap " << tap << " input " << i << " output " << o;
+      }
+}
+
 }  // namespace
 }  // namespace sixfold::qnn

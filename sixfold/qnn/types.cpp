@@ -5,6 +5,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "sixfold/cpu/pool.h"
+
 namespace sixfold::qnn {
 namespace {
 
@@ -179,6 +181,8 @@ void round_run(const std::byte* from, int64_t n, double scale, double zero, cons
   }
 }
 
+constexpr int64_t kManyElements = 1 << 18;  // worth other threads
+
 // Row by row of the source, which is contiguous floats, to where the order puts each.
 template <typename To>
 void round_rows(const StaticData& data, const GridIndex& index, const Shape& out_shape, To* to) {
@@ -202,20 +206,41 @@ void round_rows(const StaticData& data, const GridIndex& index, const Shape& out
   }
   const int64_t count = source.count(), width = shape.empty() ? 1 : shape.back();
   const int64_t run = std::min(index.run(data.grid, count), width), step = place.empty() ? 1 : place.back();
-  Shape at(shape.size(), 0);
-  for (int64_t row = 0; row < count; row += width) {
-    int64_t base = 0;
-    for (size_t a = 0; a + 1 < at.size(); ++a) base += at[a] * place[a];
-    for (int64_t i = 0; i < width; i += run) {
-      const size_t c = data.grid.axis < 0 ? 0 : index(row + i);
-      // Blocks are symmetric; their scales are more than the zero points.
-      const double zero =
-          data.grid.block == 0 && c < data.grid.zero_points.size() ? data.grid.zero_points[c] : 0;
-      round_run(source.data + (row + i) * static_cast<int64_t>(sizeof(float)), std::min(run, width - i),
-                data.grid.scales[c], zero, data.grid, to + base + i * step, step);
+  const size_t outer = shape.size() < 2 ? 0 : shape.size() - 2;  // axes before rows and columns
+  const int64_t rows = shape.size() < 2 ? 1 : shape[outer], row_step = shape.size() < 2 ? 0 : place[outer];
+  // Rows whose elements are neighbours in the result are rounded beside each other and written together.
+  constexpr int64_t kRows = 32, kColumns = 256;
+  const bool turned = row_step == 1 && step > 1 && run == width;
+  const auto round = [&](int64_t from, int64_t n, To* out, int64_t out_step) {
+    const size_t c = data.grid.axis < 0 ? 0 : index(from);
+    // Blocks are symmetric; their scales are more than the zero points.
+    const double zero =
+        data.grid.block == 0 && c < data.grid.zero_points.size() ? data.grid.zero_points[c] : 0;
+    round_run(source.data + from * static_cast<int64_t>(sizeof(float)), n, data.grid.scales[c], zero,
+              data.grid, out, out_step);
+  };
+  if (count == 0) return;
+  const int64_t blocks = (rows + kRows - 1) / kRows, tasks = count / (rows * width) * blocks;
+  cpu::Pool pool(count < kManyElements ? 1 : 0);
+  pool.for_each(static_cast<size_t>(tasks), [&](size_t task) {
+    const int64_t block = static_cast<int64_t>(task) % blocks * kRows, n = std::min(kRows, rows - block);
+    int64_t at = static_cast<int64_t>(task) / blocks, base = block * row_step;
+    const int64_t from = (at * rows + block) * width;
+    for (size_t a = outer; a-- > 0; at /= shape[a]) base += at % shape[a] * place[a];
+    if (!turned) {
+      for (int64_t r = 0; r < n; ++r)
+        for (int64_t i = 0; i < width; i += run)
+          round(from + r * width + i, std::min(run, width - i), to + base + r * row_step + i * step, step);
+      return;
     }
-    for (size_t a = at.size() - 1; at.size() > 1 && a-- > 0 && ++at[a] == shape[a];) at[a] = 0;
-  }
+    To turn[kRows * kColumns];
+    for (int64_t begin = 0; begin < width; begin += kColumns) {
+      const int64_t columns = std::min(kColumns, width - begin);
+      for (int64_t r = 0; r < n; ++r) round(from + r * width + begin, columns, turn + r * kColumns, 1);
+      for (int64_t i = 0; i < columns; ++i)
+        for (int64_t r = 0; r < n; ++r) to[base + (begin + i) * step + r] = turn[r * kColumns + i];
+    }
+  });
 }
 
 }  // namespace
