@@ -10,12 +10,15 @@
 namespace sixfold {
 namespace {
 
-// A model that takes long is run on fewer samples: multiplications for all samples of one look at it.
+// A model that takes long is run on fewer samples: multiplications for all samples of one look at it, about,
+// since their number is even: two cores have as many each.
 constexpr double kMeterWork = 1.5e9;
 constexpr size_t kLeastMeterSamples = 2, kMostMeterSamples = 6;
 constexpr size_t kFewNumbers = 64;  // of all outputs: one sample's say nothing of the others'
 constexpr size_t kFewSamples = 8;
-constexpr double kBf16Work = 5e8;  // multiplications of a model from which factors are rounded
+// Multiplications of a model from which factors are rounded: of a smaller one less is gained, and tries,
+// which decide by fractions of a decibel, are spoilt sooner than ranges.
+constexpr double kBf16Work = 2e8, kBf16TriesWork = 5e8;
 constexpr size_t kFittedSamples = 16, kFittedRows = 512;  // that weights are rounded by
 
 double now_s() {
@@ -57,7 +60,8 @@ Improving::Improving(const Graph& real, const Samples& samples, const MakeQuanti
   few_ = options.automatic && out_.calibrated < kFewSamples;
   fits_weights_ = (options.search_scales || options.choose_rounding) && !few_;
   out_.bf16 = calibrates_in_bf16(real, options);
-  bf16_tries_ = out_.bf16 && !options.halves;  // with 16 bits they would see the factors' rounding
+  bf16_tries_ = out_.bf16 && work_ >= kBf16TriesWork &&
+                !options.halves;  // with 16 bits they would see the factors' rounding
   improves_ = options.search_scales || options.choose_rounding || options.correct_biases || options.widen ||
               options.goes_on;
 }
@@ -80,9 +84,10 @@ Status Improving::calibrate_all() {
       if (sample % step == 0) rows_->look(sample / step, v, desc, data);
     };
   }
-  const size_t judging = numbers_of(real_) < kFewNumbers
-                             ? kMostMeterSamples
-                             : samples_for(kMeterWork, work_, kLeastMeterSamples, kMostMeterSamples);
+  const size_t judging =
+      numbers_of(real_) < kFewNumbers
+          ? kMostMeterSamples
+          : 2 * samples_for(kMeterWork / 2 + work_ / 2, work_, kLeastMeterSamples / 2, kMostMeterSamples / 2);
   std::vector<std::vector<Tensor>> outputs(judging);
   if ((options_.observers.size() > 1 || improves_) && out_.bf16 == bf16_tries_)
     calibrating.ran = [&outputs, step = spread_step(out_.calibrated, judging)](size_t sample,

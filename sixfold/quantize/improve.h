@@ -30,8 +30,9 @@ struct ImproveOptions {
   bool tell_accuracy = true;
   bool look_at_channels = false;  // of the first sample: Improved::seen has their ranges
   size_t threads = 0;
-  // Of large models, where the CPU multiplies bfloat16 faster (conv.h): calibration rounds factors to it, and
-  // so do tries of 8-bit activations. What is told of the accuracy is of f32 in any case.
+  // Where the CPU multiplies bfloat16 faster (conv.h): calibration of all but small models rounds factors to
+  // it, and of larger ones so do tries of 8-bit activations. What is told of the accuracy is of f32 in any
+  // case.
   bool bf16 = true;
   // The same as MakeQuantized with these nodes wide. some: where 8 bits tell too little, or with halves where
   // 16 do; the others with 8 bits only. Nothing: there are none, or they would take long.

@@ -11,6 +11,7 @@ constexpr double kBiasWork = 3e9;          // multiplications for all samples
 constexpr double kLittleBiasWork = 1.2e9;  // where rounding costs little, so that it shifts little
 constexpr size_t kLeastBiasSamples = 4, kMostBiasSamples = 8;
 constexpr double kLeastGainOfBiases = 0.2;  // decibels, seen on fewer samples: less is chance
+constexpr double kMostLoss = 0.2;  // decibels, without the last layer's: those do not bring back more
 
 }  // namespace
 
@@ -97,6 +98,7 @@ Status Improving::correct() {
     const char* what = last ? "bias correction" : "bias correction but of the last";
     SF_ASSIGN(const bool better, keep_if_better(std::move(kept), what, least));
     if (better) out_.biases = count;
+    if (out_.steps.back().after < best_ - kMostLoss) break;
   }
   phases_.end("bias correction");
   return {};
