@@ -274,6 +274,35 @@ TEST(EmulatorNarrow, a_hard_swish_behind_a_convolution_has_the_numbers_of_the_li
   EXPECT_EQ(y, want);
 }
 
+// x * sigmoid(x) of 8 bits is one function of x: the sigmoid's own 8 bits do not count. The library's
+// numbers.
+TEST(EmulatorNarrow, a_product_with_a_sigmoid_of_the_same_is_one_function) {
+  const std::vector<uint8_t> x{0, 40, 60, 80, 84, 87, 90, 95, 99, 100, 101, 105, 112, 121, 150, 199};
+  const std::vector<uint8_t> want{6, 5, 3, 1, 0, 1, 1, 3, 5, 6, 7, 11, 20, 34, 85, 164};
+  qnn::GraphSpec graph;
+  const auto tensor = [&](const char* name, qnn::TensorKind kind, qnn::ScaleOffset q) {
+    return graph.add({.name = name,
+                      .kind = kind,
+                      .dtype = qnn::DataType::ufixed8,
+                      .dims = {1, 1, 1, 16},
+                      .quantization = q});
+  };
+  const auto in = tensor("x", qnn::TensorKind::app_write, {0.08f, -100}),
+             gate = tensor("s", qnn::TensorKind::native, {0x1p-8f, 0}),
+             out = tensor("y", qnn::TensorKind::app_read, {0.05f, -6});
+  graph.ops.push_back({"sigmoid", "Sigmoid", {in}, {gate}, {}});
+  graph.ops.push_back({"product", "ElementWiseMultiply", {gate, in}, {out}, {}});
+  const auto backend = qnn::Backend::open(library(), 57);
+  ASSERT_TRUE(backend.ok());
+  auto context = qnn::Context::build(*backend, {&graph, 1});
+  ASSERT_TRUE(context.ok()) << context.error().message();
+  std::vector<uint8_t> y(want.size());
+  const std::span<const std::byte> from[] = {std::as_bytes(std::span(x))};
+  const std::span<std::byte> to[] = {std::as_writable_bytes(std::span(y))};
+  ASSERT_TRUE(context->graphs().front().execute(from, to).ok());
+  EXPECT_EQ(y, want);
+}
+
 // One tap for each channel is a product and a sum of floats: sums that were cut to 256 have every second
 // number wrong.
 TEST(EmulatorWide, a_filter_of_one_tap_has_the_numbers_of_the_library) {

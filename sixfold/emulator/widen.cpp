@@ -17,6 +17,32 @@ bool is_hard_swish(const OpDef& op) {
   return false;
 }
 
+bool is_sigmoid(const OpDef& op) {
+  if (op.type == "Sigmoid") return true;
+  if (op.type != "ElementWiseNeuron") return false;
+  for (const ParamDef& p : op.params)
+    if (p.name == "operation") return static_cast<uint32_t>(p.bits) == 6;
+  return false;
+}
+
+// Whether all products with what `sigmoid` gives are with its operand, all of 8 bits.
+bool is_gate(const OpDef& sigmoid, std::span<const TensorDef> tensors, std::span<const OpDef> ops) {
+  if (!is_sigmoid(sigmoid) || sigmoid.in.empty() || sigmoid.in[0] == kNone || sigmoid.out.size() != 1)
+    return false;
+  const uint32_t x = sigmoid.in[0], gate = sigmoid.out[0];
+  const auto is_byte = [&](uint32_t t) { return tensors[t].dtype == DataType::ufixed8; };
+  if (!is_byte(x) || !is_byte(gate)) return false;
+  bool found = false;
+  for (const OpDef& op : ops) {
+    if (op.type != "ElementWiseMultiply" || op.in.size() != 2 || op.out.size() != 1) continue;
+    if (op.in[0] != gate && op.in[1] != gate) continue;
+    if (op.in[0] != x && op.in[1] != x) return false;
+    if (!is_byte(op.out[0])) return false;
+    found = true;
+  }
+  return found;
+}
+
 // Filters of one channel that skip pixels are the vector unit's, which hands on what its tensor holds.
 bool skips_pixels(const OpDef& op) {
   for (const ParamDef& p : op.params)
@@ -53,6 +79,7 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
   }
   std::map<uint32_t, TensorDef> out;
   for (const OpDef& op : ops) {
+    if (is_gate(op, tensors, ops)) out.emplace(op.out[0], tensors[op.out[0]]).first->second.is_gate = true;
     if (!is_hard_swish(op) || op.in.empty() || op.in[0] == kNone || op.out.size() != 1) continue;
     const uint32_t t = op.in[0];
     const TensorDef& between = tensors[t];

@@ -1,5 +1,6 @@
 #include "sixfold/ops/binary/emulate_constant.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "sixfold/cpu/broadcast.h"
@@ -53,10 +54,25 @@ Result<const uint8_t*> table_of(const OpView& op, size_t from, Prepare& prepare)
   });
 }
 
+Result<const uint8_t*> gated_table(const TensorDef& in, const TensorDef& out, Prepare& prepare) {
+  const Codec x = Codec::of(in), y = Codec::of(out);
+  return prepare.pack_values<uint8_t>(256, [&](std::span<uint8_t> table) {
+    for (size_t i = 0; i < table.size(); ++i) {
+      const double v = x.decode(static_cast<uint8_t>(i));
+      table[i] = y.encode_entry(static_cast<float>(v / (1 + std::exp(-v))));
+    }
+  });
+}
+
 }  // namespace
 
 Result<std::optional<Step>> prepare_with_constant(const OpView& op, Prepare& prepare) {
   const TensorDef& y = op.out();
+  if (const bool first = op.in(0).is_gate; first || op.in(1).is_gate) {
+    const size_t from = first ? 1 : 0;
+    SF_ASSIGN(const uint8_t* table, gated_table(op.in(from), y, prepare));
+    return std::optional(prepare.step(Table{table, y.count(), from}));
+  }
   const bool adds = op.type == "ElementWiseAdd";
   if (!adds && op.type != "ElementWiseSubtract" && op.type != "ElementWiseMultiply")
     return std::optional<Step>();
