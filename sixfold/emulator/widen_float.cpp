@@ -71,12 +71,14 @@ class Floats {
     const OpDef* gated = *function == Function::sigmoid ? product_with_gate(op) : nullptr;
     out.is_gate = gated != nullptr;
     bool alone = true;
-    for (const uint32_t t : out.tensors)
+    for (const uint32_t t : out.tensors) {
+      alone = alone && tensors_[t].kind == TensorKind::native;
       for (const OpDef* reader : readers_[t]) {
         alone = alone && readers_[t].size() == 1;
         const bool rounds = reader == &op || reader == gated || (t != op.in[0] && readers_[t].size() == 1);
         out.keeps_sums = out.keeps_sums && rounds && tensors_[t].kind == TensorKind::native;
       }
+    }
     out.keeps_sums = out.keeps_sums && *maker != Maker::sum && made->type != "ElementWiseAdd";
     if (!computes(*function, *maker, tensors_[op.in[0]].dims, alone)) return std::nullopt;
     return out;
@@ -108,14 +110,14 @@ class Floats {
     if (op.type == "MatMul") return Maker::matmul;
     if (op.type != "ElementWiseAdd" || op.in.size() != 2 || op.in[0] == kNone || op.in[1] == kNone)
       return std::nullopt;
+    const TensorDef &a = tensors_[op.in[0]], &b = tensors_[op.in[1]];
+    constexpr uint32_t kFewest = 16;  // channels of a sum that the matrix unit computes
+    if (a.dims == b.dims && !a.is_constant() && !b.is_constant() && a.rank() > 0 && a.dims.back() >= kFewest)
+      return Maker::sum;
     for (size_t i = 0; i < 2; ++i)
       if (const OpDef* made = maker_[op.in[i]]; made && is_row(tensors_[op.in[1 - i]], op.in[i]))
         return made->type == "ElementWiseAdd" ? std::nullopt : maker_of(*made);
-    const TensorDef &a = tensors_[op.in[0]], &b = tensors_[op.in[1]];
-    constexpr uint32_t kFewest = 16;  // channels of a sum that the matrix unit computes
-    if (a.dims != b.dims || a.is_constant() || b.is_constant() || a.rank() == 0 || a.dims.back() < kFewest)
-      return std::nullopt;
-    return Maker::sum;
+    return std::nullopt;
   }
 
   // As the library chooses.
