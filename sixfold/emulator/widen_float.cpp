@@ -125,12 +125,12 @@ class Floats {
     int64_t height = 1;
     for (size_t d = 0; d + 2 < dims.size(); ++d) height *= dims[d];
     const uint32_t width = dims.size() > 1 ? dims[dims.size() - 2] : 1;
-    constexpr uint32_t kTile = 32;
+    constexpr uint32_t kTile = 32, kColumns = 8;
     const bool sigmoid = function == Function::sigmoid;
     if (height > 1 || width == 1) return sigmoid || alone;
     if (maker == Maker::sum) return sigmoid && width <= kTile;
     if (width <= kTile) return sigmoid || alone;
-    if (sigmoid) return maker == Maker::linear ? alone == (width % kTile == 0) : alone;
+    if (sigmoid) return maker == Maker::matmul ? alone : alone == (width % kColumns == 0);
     if (maker == Maker::convolution) return false;
     return alone && (function == Function::gelu || maker == Maker::matmul);
   }
