@@ -105,6 +105,7 @@ Observation observed(const std::vector<float>& x) {
   out.min = out.average_min = e.min;
   out.max = out.average_max = e.max;
   out.histogram.assign(h.counts().begin(), h.counts().end());
+  out.count = x.size();
   out.low = static_cast<float>(h.low());
   out.high = static_cast<float>(h.high());
   return out;
@@ -134,6 +135,17 @@ TEST(Choose, least_error_clips_what_is_rare_and_keeps_what_is_not) {
   EXPECT_LE(choose_range(seen, Observer::entropy, 8, false).max, 40);
   const Range both = choose_range(seen, Observer::mse, 4, true);
   EXPECT_LT(both.max, 40);
+}
+
+TEST(Choose, sixteen_bits_leave_more_room_where_few_numbers_were_seen) {
+  const auto wide = [](const std::vector<float>& x, Range can_be) {
+    return choose_range(observed(x), Observer::mse, 16, false, kEverything, &can_be);
+  };
+  EXPECT_EQ(wide({2, 3, 4}, kEverything), (Range{0, 12}));
+  EXPECT_EQ(wide({0.5f, 3, 4}, kEverything), (Range{-3, 12}));  // may be below zero, though none of them was
+  EXPECT_EQ(wide({0.5f, 3, 4}, {0, 5}), (Range{0, 5}));
+  EXPECT_NEAR(wide(wave(20000, 0), kEverything).max, 4.5, 0.1);  // many
+  EXPECT_EQ(choose_range(observed({2, 3, 4}), Observer::mse, 16, false).max, 6);
 }
 
 TEST(Calibrate, sees_every_value_the_same_for_any_number_of_threads) {

@@ -55,8 +55,10 @@ inline constexpr Range kEverything{-std::numeric_limits<float>::infinity(),
                                    std::numeric_limits<float>::infinity()};
 
 // The range that an encoding of so many bits should cover: has zero in it and is never empty. Symmetric: it
-// will be made as wide on either side. live: what lies beyond it is as good as its end (live.h).
+// will be made as wide on either side. live: what lies beyond it is as good as its end (live.h). can_be:
+// what it is in any case (bounds.h), where few numbers were seen and 16 bits leave more room; null: the usual
+// room.
 Range choose_range(const Observation& seen, Observer observer, int bits, bool symmetric,
-                   Range live = kEverything);
+                   Range live = kEverything, const Range* can_be = nullptr);
 
 }  // namespace sixfold

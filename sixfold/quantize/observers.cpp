@@ -30,7 +30,22 @@ std::optional<Observer> observer_of(std::string_view text) {
 
 namespace {
 
+// How far values may go beyond what samples showed: 16 bits have steps enough, clipping is what hurts.
 constexpr float kHeadroom = 1.5f;
+// Few numbers, as a gate's for each channel or those of one answer, say less of what others will be.
+constexpr float kHeadroomOfFew = 3;
+constexpr uint64_t kFewNumbers = 1 << 14;
+
+// seen with room on either side. What few numbers showed on one side of zero may lie on the other one.
+Range with_room(const Observation& seen, Range range, const Range* can_be) {
+  if (!can_be || seen.count == 0 || seen.count >= kFewNumbers)
+    return {range.min * kHeadroom, range.max * kHeadroom};
+  const float span = seen.max - seen.min;
+  const Range wide{std::min(range.min * kHeadroomOfFew, seen.min - span),
+                   std::max(range.max * kHeadroomOfFew, seen.max + span)};
+  return {std::min(range.min, std::max(wide.min, can_be->min)),
+          std::max(range.max, std::min(wide.max, can_be->max))};
+}
 
 // Sums over the bins below or above a place, so that what a range costs is known at once.
 class Error2 {
@@ -160,7 +175,8 @@ Range least_divergence(const Observation& seen, Range range, int bits) {
 
 }  // namespace
 
-Range choose_range(const Observation& seen, Observer observer, int bits, bool symmetric, Range live) {
+Range choose_range(const Observation& seen, Observer observer, int bits, bool symmetric, Range live,
+                   const Range* can_be) {
   if (!seen.seen()) return {0, 1};
   Range out{seen.min, seen.max};
   if (observer == Observer::moving_average) out = {seen.average_min, seen.average_max};
@@ -174,8 +190,8 @@ Range choose_range(const Observation& seen, Observer observer, int bits, bool sy
     out.min = std::min(0.0f, seen.min <= kMask || seen.non_finite ? floor : std::max(out.min, floor));
   }
   if (observer == Observer::mse && bits >= 12) {
-    // Steps are small enough to leave room for what the samples did not show; clipping is what hurts.
-    out = {rows ? out.min : out.min * kHeadroom, out.max * kHeadroom};
+    const Range wide = with_room(seen, out, can_be);
+    out = {rows ? out.min : wide.min, wide.max};
   } else if (counted && observer == Observer::mse) {
     const Range r = least_error(seen, out, bits, symmetric, live);
     out = {rows ? out.min : std::max(out.min, std::min(r.min, 0.0f)), std::max(r.max, 0.0f)};

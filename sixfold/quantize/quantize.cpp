@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "sixfold/graph/precision.h"
+#include "sixfold/quantize/bounds.h"
 #include "sixfold/quantize/fit_device.h"
 #include "sixfold/quantize/live.h"
 #include "sixfold/quantize/plan.h"
@@ -51,7 +52,7 @@ class Quantizer {
 
   Result<QuantizeReport> run() {
     grids_.resize(plan_.groups.size());
-    if (seen_) live_ = find_live_ranges(graph_, [&](ValueId v) { return likely_step(v); });
+    if (seen_) find_ranges();
     for (size_t g = 0; g < plan_.groups.size(); ++g) choose(g);
     for (size_t g = 0; g < plan_.groups.size(); ++g)
       for (const ValueId v : plan_.groups[g].members) graph_.value(v).encoding = grids_[g];
@@ -64,6 +65,17 @@ class Quantizer {
   }
 
  private:
+  void find_ranges() {
+    live_ = find_live_ranges(graph_, [&](ValueId v) { return likely_step(v); });
+    // Values of 8 bits have no room themselves: what lies in others' was cut by them.
+    const bool all_wide = std::none_of(plan_.groups.begin(), plan_.groups.end(),
+                                       [](const GridGroup& g) { return g.bits == 8 && !g.fixed; });
+    if (all_wide) can_be_ = find_bounds(graph_);
+  }
+  Range chosen(ValueId v, Observer observer, int bits, bool symmetric) const {
+    return choose_range(seen_->values[v.index], observer, bits, symmetric, live_[v.index],
+                        can_be_.empty() ? nullptr : &can_be_[v.index]);
+  }
   Range range_of_constant(ValueId v) const {
     const Range r = range_of(*graph_.constant(v));
     if (!seen_ || v.index >= seen_->values.size() || !seen_->values[v.index].seen()) return r;
@@ -84,7 +96,7 @@ class Quantizer {
     if (v.index >= seen_->values.size()) return Range{};
     const Observation& o = seen_->values[v.index];
     if (!o.seen()) return Range{};
-    return choose_range(o, g.observer, g.bits, g.symmetric, live_[v.index]);
+    return chosen(v, g.observer, g.bits, g.symmetric);
   }
 
   void choose(size_t i) {
@@ -123,7 +135,7 @@ class Quantizer {
     const GridGroup& own = plan_.groups[plan_.group[v.index]];
     const bool known = seen_ && v.index < seen_->values.size() && seen_->values[v.index].seen();
     if (!known || own.fixed || o.bits >= own.bits) return range_of(grids_[plan_.group[v.index]]);
-    return choose_range(seen_->values[v.index], o.observer, o.bits, o.symmetric, live_[v.index]);
+    return chosen(v, o.observer, o.bits, o.symmetric);
   }
 
   Encoding fit_constant(const Node& node, Encoding e) const {
@@ -221,7 +233,8 @@ class Quantizer {
   Graph& graph_;
   const QuantizePlan& plan_;
   const Observations* seen_;
-  std::vector<Range> live_;  // by value
+  std::vector<Range> live_;    // by value
+  std::vector<Range> can_be_;  // by value; empty: some have 8 bits
   std::vector<Encoding> grids_;
   std::map<ValueId, std::vector<ValueId>> copies_, converts_;
   QuantizeReport report_;
