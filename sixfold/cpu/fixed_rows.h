@@ -75,11 +75,10 @@ void dequantize_row(Stored stored, const RealCode& code, const void* x, float* y
 // y = floor(x * min(max(x + 3, 0), 6) / 6 / code.scale) - code.offset, saturated, x being sums[i] * scale[i].
 void hard_swish_sums(const int32_t* sums, const double* scale, const RealCode& code, uint16_t* y, int64_t n);
 
-// The same with 8 bits, of sums[i] of channel i: with t = sums[i] >> shift, between low and high, and the
-// gate g = clamp(((2 t + 1) * slope >> 12) + middle, 0, most), y = clamp(((2 t + 1) * g + 2^15 >> 16) +
-// zero).
+// The same with 8 bits, of sums[i] of channel i: with t = (sums[i], between low and high, << left >> right) |
+// 1 and the gate g = clamp((t * slope >> 12) + middle, 0, most), y = clamp((t * g + 2^15 >> 16) + zero).
 struct SwishRow {
-  const int32_t *shift = nullptr, *slope = nullptr, *middle = nullptr, *most = nullptr;
+  const int32_t *left = nullptr, *right = nullptr, *slope = nullptr, *middle = nullptr, *most = nullptr;
   const int32_t *low = nullptr, *high = nullptr;  // beyond them results stay; 32 bits hold what lies between
   int32_t zero = 0;
 };

@@ -106,16 +106,20 @@ TEST(fixed_rows, hard_swish_of_sums_is_cut) {
 TEST(fixed_rows, hard_swish_of_byte_sums_has_a_gate_of_few_bits) {
   Random random;
   for (const size_t n : {1u, 7u, 16u, 61u}) {
-    std::vector<int32_t> sums(n), shift(n), slope(n), middle(n), most(n), low(n, -20000), high(n, 20000);
+    std::vector<int32_t> sums(n), left(n), right(n), slope(n), middle(n), most(n), low(n, -20000),
+        high(n, 20000);
     for (size_t i = 0; i < n; ++i) {
-      sums[i] = random.pick(-400000, 400000), shift[i] = random.pick(0, 7), slope[i] = random.pick(60, 1200);
+      sums[i] = random.pick(-30000, 30000), slope[i] = random.pick(60, 1200);
+      (i % 2 ? left : right)[i] = random.pick(0, 3);
       most[i] = random.pick(1000, 2040), middle[i] = (most[i] + 1) / 2;
     }
     std::vector<uint8_t> y(n);
-    const SwishRow row{shift.data(), slope.data(), middle.data(), most.data(), low.data(), high.data(), 19};
+    const SwishRow row{left.data(), right.data(), slope.data(), middle.data(),
+                       most.data(), low.data(),   high.data(),  19};
     hard_swish_bytes(row, sums.data(), y.data(), static_cast<int64_t>(n));
     for (size_t i = 0; i < n; ++i) {
-      const double x = 2 * cut(std::floor(std::ldexp(sums[i], -shift[i])), -20000, 20000) + 1;
+      const double half = std::ldexp(cut(sums[i], -20000, 20000), left[i] - right[i] - 1);
+      const double x = 2 * std::floor(half) + 1;
       const double gate = cut(std::floor(x * slope[i] / 4096) + middle[i], 0, most[i]);
       ASSERT_EQ(y[i], cut(std::floor((x * gate + 32768) / 65536) + 19, 0, 255)) << sums[i];
     }

@@ -334,8 +334,9 @@ struct HardSwishOfSums {
   }
 };
 
-// The same with 8 bits. The sums are cut so that 15 bits reach as far as the result does, and the gate has 11
-// to 12 bits.
+// The same with 8 bits. The sums are cut so that 15 bits reach as far as the result does. Those that have
+// fewer bits are whole, or shifted up as far as a gate of 12 bits lets them; other gates have 11 bits at
+// most.
 class NarrowSwishOfSums {
  public:
   NarrowSwishOfSums(const TensorDef& x, const TensorDef& y)
@@ -343,15 +344,14 @@ class NarrowSwishOfSums {
         pixels_(x.count() / std::max<int64_t>(1, channels_)),
         zero_(-y.encoding().offset) {
     const double step = static_cast<double>(y.encoding().scale);
-    constexpr double kLeast = 1 + 0x1p-10;  // a reach of up to 1 counts as one of up to 2
-    const double reach = std::max((255 - zero_) * step, kLeast);
+    const double reach = std::max(255 - zero_, 1) * step;
     for (int64_t c = 0; c < channels_; ++c)
       add(static_cast<double>(x.channel_encoding(static_cast<size_t>(c)).scale), step, reach);
   }
 
   void run(const Run& run) const {
-    const cpu::SwishRow row{shift_.data(), slope_.data(), middle_.data(), most_.data(),
-                            low_.data(),   high_.data(),  zero_};
+    const cpu::SwishRow row{left_.data(), right_.data(), slope_.data(), middle_.data(),
+                            most_.data(), low_.data(),   high_.data(),  zero_};
     const int64_t grain = std::max<int64_t>(1, cpu::kElementwiseGrain / std::max<int64_t>(1, channels_));
     run.pool.for_ranges(pixels_, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
@@ -361,28 +361,44 @@ class NarrowSwishOfSums {
   }
 
  private:
+  // The places that sums with this unit are cut, 1 for none: numbers have a half as their last bit.
+  static int places(double unit, double step, double reach) {
+    int of_reach = 0, of_step = 0;
+    std::frexp(unit / reach, &of_reach);
+    std::frexp(unit / step * (1 - 0x1p-17), &of_step);
+    const int cut = -12 - of_reach;
+    return std::clamp(cut >= 1 ? cut : std::min(1, -3 - of_step), -16, 31);
+  }
+
   void add(double unit, double step, double reach) {
-    int e = 0;
-    std::frexp(unit / (reach * 0x1p-15), &e);
-    const int shift = std::clamp(3 - e, 0, 31);
-    const double cut = std::ldexp(unit, shift), most = cut / step * 32768, slope = cut / 6 * most * 2048;
-    const auto whole = [](double v) { return static_cast<int32_t>(std::min(std::floor(v + 0.5), 16384.0)); };
-    const int64_t f = whole(most), b = whole(most / 2), m = std::max(1, whole(slope));
-    // The first t whose gate is shut, and the last one before results stay at the end of the grid.
-    const int64_t low = -((b + 1) * 4096 / m + 2) / 2 - 1;
-    const int64_t open = ((f - b + 1) * 4096 / m + 2) / 2,
-                  full = (int64_t{256} << 16) / std::max<int64_t>(1, 2 * f);
-    shift_.push_back(shift);
+    const int cut = places(unit, step, reach);
+    const double one = std::ldexp(unit, cut), most = one / step * 32768, slope = one / 6 * most * 2048;
+    const auto whole = [](double v) { return static_cast<int64_t>(std::floor(std::min(v, 0x1p30) + 0.5)); };
+    const int64_t b = whole(most / 2), f = whole(most) == 4096 ? b : whole(most);  // 4096 has no room
+    const int left = std::max(1 - cut, 0);
+    // A gate is open or shut 32 away at the latest, or one sum, so that 32 bits hold its products.
+    const int64_t room = std::min(64 * f, int64_t{1} << (30 - left));
+    const int64_t m = std::clamp<int64_t>(whole(slope), 1, std::max<int64_t>(1, room));
+    // The last number whose gate is shut, and the first from which results stay at the end of the grid.
+    const int64_t shut = -((b + 1) * 4096 / m + 2);
+    const int64_t open = (f - b + 1) * 4096 / m + 2,
+                  full = (int64_t{256} << 16) / std::max<int64_t>(1, f) + 2;
+    const auto sum = [cut](int64_t number) {
+      const double v = std::floor(std::ldexp(static_cast<double>(number), cut - 1));
+      return static_cast<int32_t>(std::clamp(v, -0x1p31, 0x1p31 - 1));
+    };
+    left_.push_back(left);
+    right_.push_back(std::max(cut - 1, 0));
     slope_.push_back(static_cast<int32_t>(m));
     middle_.push_back(static_cast<int32_t>(b));
     most_.push_back(static_cast<int32_t>(f));
-    low_.push_back(static_cast<int32_t>(std::max<int64_t>(low, -32768)));
-    high_.push_back(static_cast<int32_t>(std::min<int64_t>(std::max(open, full) + 1, 65534)));
+    low_.push_back(sum(shut - 2));
+    high_.push_back(sum(std::min<int64_t>(std::max(open, full) + 2, 131068)));
   }
 
   int64_t channels_, pixels_;
   int32_t zero_;
-  std::vector<int32_t> shift_, slope_, middle_, most_, low_, high_;
+  std::vector<int32_t> left_, right_, slope_, middle_, most_, low_, high_;
 };
 
 std::optional<WideFunction> wide_function(Unary op) {
