@@ -131,8 +131,11 @@ void hard_swish_bytes_here(const SwishRow& given, const int32_t* __restrict sums
   const SwishRow s = given;  // results cannot change it
   for (int64_t i = 0; i < n; ++i) {
     const int32_t sum = std::min(std::max(sums[i], s.low[i]), s.high[i]);
+    const int32_t near = std::min(std::max(sums[i], s.shut[i]), s.open[i]);
     const int32_t x = ((sum << s.left[i]) >> s.right[i]) | 1;
-    const int32_t gate = std::min(std::max((x * s.slope[i] >> 12) + s.middle[i], 0), s.most[i]);
+    const int32_t t = ((near << s.fine_left[i]) >> s.fine_right[i]) | s.odd[i];
+    const int32_t slope = (t * s.slope[i] + s.round[i]) >> 12;
+    const int32_t gate = std::min(std::max(slope + s.middle[i], 0), s.most[i]);
     const int32_t q = ((x * gate + (1 << 15)) >> 16) + s.zero;
     y[i] = static_cast<uint8_t>(std::min(std::max(q, 0), 255));
   }

@@ -75,11 +75,15 @@ void dequantize_row(Stored stored, const RealCode& code, const void* x, float* y
 // y = floor(x * min(max(x + 3, 0), 6) / 6 / code.scale) - code.offset, saturated, x being sums[i] * scale[i].
 void hard_swish_sums(const int32_t* sums, const double* scale, const RealCode& code, uint16_t* y, int64_t n);
 
-// The same with 8 bits, of sums[i] of channel i: with t = (sums[i], between low and high, << left >> right) |
-// 1 and the gate g = clamp((t * slope >> 12) + middle, 0, most), y = clamp((t * g + 2^15 >> 16) + zero).
+// The same with 8 bits, of sums[i] of channel i: with x = (sums[i] << left >> right) | 1, t the same of the
+// fine shifts and odd, and the gate g = clamp((t * slope + round >> 12) + middle, 0, most), y = clamp((x * g
+// + 2^15 >> 16) + zero).
 struct SwishRow {
-  const int32_t *left = nullptr, *right = nullptr, *slope = nullptr, *middle = nullptr, *most = nullptr;
-  const int32_t *low = nullptr, *high = nullptr;  // beyond them results stay; 32 bits hold what lies between
+  const int32_t *left = nullptr, *right = nullptr;
+  const int32_t *fine_left = nullptr, *fine_right = nullptr, *odd = nullptr, *round = nullptr;
+  const int32_t *slope = nullptr, *middle = nullptr, *most = nullptr;
+  const int32_t *low = nullptr, *high = nullptr;   // sums beyond them have their results
+  const int32_t *shut = nullptr, *open = nullptr;  // and beyond these their gates: all products have 32 bits
   int32_t zero = 0;
 };
 void hard_swish_bytes(const SwishRow& swish, const int32_t* sums, uint8_t* y, int64_t n);

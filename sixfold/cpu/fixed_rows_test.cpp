@@ -106,21 +106,36 @@ TEST(fixed_rows, hard_swish_of_sums_is_cut) {
 TEST(fixed_rows, hard_swish_of_byte_sums_has_a_gate_of_few_bits) {
   Random random;
   for (const size_t n : {1u, 7u, 16u, 61u}) {
-    std::vector<int32_t> sums(n), left(n), right(n), slope(n), middle(n), most(n), low(n, -20000),
-        high(n, 20000);
+    std::vector<int32_t> sums(n), left(n), right(n), fine_left(n), fine_right(n), odd(n), round(n), slope(n),
+        middle(n), most(n), low(n, -20000), high(n, 20000), shut(n, -9000), open(n, 9000);
     for (size_t i = 0; i < n; ++i) {
       sums[i] = random.pick(-30000, 30000), slope[i] = random.pick(60, 1200);
-      (i % 2 ? left : right)[i] = random.pick(0, 3);
+      (i % 2 ? left : right)[i] = random.pick(0, 3), (i % 3 ? fine_left : fine_right)[i] = random.pick(0, 3);
+      odd[i] = random.pick(0, 1), round[i] = odd[i] ? 0 : 2048;
       most[i] = random.pick(1000, 2040), middle[i] = (most[i] + 1) / 2;
     }
     std::vector<uint8_t> y(n);
-    const SwishRow row{left.data(), right.data(), slope.data(), middle.data(),
-                       most.data(), low.data(),   high.data(),  19};
+    const SwishRow row{.left = left.data(),
+                       .right = right.data(),
+                       .fine_left = fine_left.data(),
+                       .fine_right = fine_right.data(),
+                       .odd = odd.data(),
+                       .round = round.data(),
+                       .slope = slope.data(),
+                       .middle = middle.data(),
+                       .most = most.data(),
+                       .low = low.data(),
+                       .high = high.data(),
+                       .shut = shut.data(),
+                       .open = open.data(),
+                       .zero = 19};
     hard_swish_bytes(row, sums.data(), y.data(), static_cast<int64_t>(n));
     for (size_t i = 0; i < n; ++i) {
       const double half = std::ldexp(cut(sums[i], -20000, 20000), left[i] - right[i] - 1);
       const double x = 2 * std::floor(half) + 1;
-      const double gate = cut(std::floor(x * slope[i] / 4096) + middle[i], 0, most[i]);
+      const double fine = std::ldexp(cut(sums[i], -9000, 9000), fine_left[i] - fine_right[i]);
+      const double t = odd[i] ? 2 * std::floor(fine / 2) + 1 : std::floor(fine);
+      const double gate = cut(std::floor((t * slope[i] + round[i]) / 4096) + middle[i], 0, most[i]);
       ASSERT_EQ(y[i], cut(std::floor((x * gate + 32768) / 65536) + 19, 0, 255)) << sums[i];
     }
   }

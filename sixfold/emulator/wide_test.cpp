@@ -224,7 +224,8 @@ TEST(EmulatorWide, a_hard_swish_behind_a_convolution_has_the_numbers_of_the_libr
 
 // A HardSwish of 8 bits behind a convolution of 8 channels to 4.
 static std::vector<uint8_t> narrow_swish(std::span<const int8_t> weights, std::span<const int32_t> biases,
-                                         std::span<const float> scales) {
+                                         std::span<const float> scales,
+                                         qnn::ScaleOffset result = {0.0201f, -19}) {
   const uint8_t x[] = {171, 206, 5,   206, 120, 131, 161, 73,  250, 13,  71,  98,  146, 104, 33,  11,
                        0,   12,  38,  255, 48,  167, 192, 60,  72,  111, 67,  249, 45,  229, 204, 216,
                        29,  100, 160, 126, 170, 173, 169, 15,  245, 142, 231, 69,  92,  225, 47,  16,
@@ -252,7 +253,7 @@ static std::vector<uint8_t> narrow_swish(std::span<const int8_t> weights, std::s
   const auto w = constant("w", qnn::DataType::sfixed8, {1, 1, 8, 4}, 3, 1, std::as_bytes(weights));
   const auto b = constant("b", qnn::DataType::sfixed32, {4}, 0, 0.011f, std::as_bytes(biases));
   const auto between = image("a", qnn::TensorKind::native, 4, {0.02f, -128}),
-             out = image("y", qnn::TensorKind::app_read, 4, {0.0201f, -19});
+             out = image("y", qnn::TensorKind::app_read, 4, result);
   graph.ops.push_back({"filter",
                        "Conv2d",
                        {in, w, b},
@@ -289,6 +290,17 @@ TEST(EmulatorNarrow, a_hard_swish_of_few_sums_has_the_numbers_of_the_library) {
   const std::vector<uint8_t> want{10, 30, 31, 11, 62,  14, 10, 19, 11, 10, 46, 19, 2,  58, 104, 1,
                                   20, 6,  19, 15, 112, 5,  28, 3,  9,  54, 78, 12, 10, 8,  20,  186};
   EXPECT_EQ(narrow_swish(weights, biases, scales), want);
+}
+
+// Results that reach far have steep gates, whose slopes have 12 bits.
+TEST(EmulatorNarrow, a_hard_swish_with_a_steep_gate_has_the_numbers_of_the_library) {
+  const int8_t weights[] = {10, 2, 1,  1, -6, -1, -1, -2, -1, 0, 2, -1, 11, 2,  0, -1,
+                            5,  0, -1, 2, -6, 2,  -2, 1,  -8, 0, 0, 2,  8,  -4, 2, 1};
+  const int32_t biases[] = {121, -30, 43, 6};
+  const float scales[] = {0.3f, 0.9f, 1.9f, 3.1f};
+  const std::vector<uint8_t> want{6, 14, 2, 1, 23, 24, 1, 22, 1,  16, 2,  6, 4, 2,  1, 17,
+                                  2, 13, 2, 8, 1,  25, 1, 2,  20, 2,  13, 2, 2, 16, 2, 38};
+  EXPECT_EQ(narrow_swish(weights, biases, scales, {0.31f, -2}), want);
 }
 
 // One tap for each channel is a product and a sum of floats: sums that were cut to 256 have every second

@@ -350,8 +350,21 @@ class NarrowSwishOfSums {
   }
 
   void run(const Run& run) const {
-    const cpu::SwishRow row{left_.data(), right_.data(), slope_.data(), middle_.data(),
-                            most_.data(), low_.data(),   high_.data(),  zero_};
+    const auto at = [this](Of of) { return values_[of].data(); };
+    const cpu::SwishRow row{.left = at(left),
+                            .right = at(right),
+                            .fine_left = at(fine_left),
+                            .fine_right = at(fine_right),
+                            .odd = at(odd),
+                            .round = at(round),
+                            .slope = at(slope),
+                            .middle = at(middle),
+                            .most = at(most),
+                            .low = at(low),
+                            .high = at(high),
+                            .shut = at(shut),
+                            .open = at(open),
+                            .zero = zero_};
     const int64_t grain = std::max<int64_t>(1, cpu::kElementwiseGrain / std::max<int64_t>(1, channels_));
     run.pool.for_ranges(pixels_, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
@@ -361,44 +374,50 @@ class NarrowSwishOfSums {
   }
 
  private:
+  enum Of { left, right, fine_left, fine_right, odd, round, slope, middle, most, low, high, shut, open, kOf };
+
   // The places that sums with this unit are cut, 1 for none: numbers have a half as their last bit.
   static int places(double unit, double step, double reach) {
     int of_reach = 0, of_step = 0;
     std::frexp(unit / reach, &of_reach);
     std::frexp(unit / step * (1 - 0x1p-17), &of_step);
     const int cut = -12 - of_reach;
-    return std::clamp(cut >= 1 ? cut : std::min(1, -3 - of_step), -16, 31);
+    return std::clamp(cut >= 1 ? cut : std::min(1, -3 - of_step), -8, 31);
   }
 
+  // Slopes have 12 bits: of a steeper gate the sums have more places, and no last bit.
   void add(double unit, double step, double reach) {
     const int cut = places(unit, step, reach);
-    const double one = std::ldexp(unit, cut), most = one / step * 32768, slope = one / 6 * most * 2048;
-    const auto whole = [](double v) { return static_cast<int64_t>(std::floor(std::min(v, 0x1p30) + 0.5)); };
-    const int64_t b = whole(most / 2), f = whole(most) == 4096 ? b : whole(most);  // 4096 has no room
-    const int left = std::max(1 - cut, 0);
-    // A gate is open or shut 32 away at the latest, or one sum, so that 32 bits hold its products.
-    const int64_t room = std::min(64 * f, int64_t{1} << (30 - left));
-    const int64_t m = std::clamp<int64_t>(whole(slope), 1, std::max<int64_t>(1, room));
-    // The last number whose gate is shut, and the first from which results stay at the end of the grid.
-    const int64_t shut = -((b + 1) * 4096 / m + 2);
-    const int64_t open = (f - b + 1) * 4096 / m + 2,
-                  full = (int64_t{256} << 16) / std::max<int64_t>(1, f) + 2;
-    const auto sum = [cut](int64_t number) {
-      const double v = std::floor(std::ldexp(static_cast<double>(number), cut - 1));
+    const double one = std::ldexp(unit, cut), gate = std::min(one / step * 32768, 0x1p20);
+    const double steep = std::min({one / 6 * gate * 2048, 64 * gate, 0x1p18});
+    const auto whole = [](double v) { return static_cast<int64_t>(std::floor(v + 0.5)); };
+    const int64_t b = whole(gate / 2), f = whole(gate) == 4096 ? b : whole(gate);  // 4096 has no room
+    int more = 0;
+    std::frexp(steep / 4096, &more);
+    more = std::max(more, 0);
+    const bool fine = more > 0;
+    const int64_t m = std::max<int64_t>(1, whole(std::ldexp(steep, -more)) * (fine ? 2 : 1));
+    const int shift = cut - 1, fine_shift = fine ? cut - more : shift;
+    const auto sum = [](int64_t number, int places) {
+      const double v = std::floor(std::ldexp(static_cast<double>(number), places));
       return static_cast<int32_t>(std::clamp(v, -0x1p31, 0x1p31 - 1));
     };
-    left_.push_back(left);
-    right_.push_back(std::max(cut - 1, 0));
-    slope_.push_back(static_cast<int32_t>(m));
-    middle_.push_back(static_cast<int32_t>(b));
-    most_.push_back(static_cast<int32_t>(f));
-    low_.push_back(sum(shut - 2));
-    high_.push_back(sum(std::min<int64_t>(std::max(open, full) + 2, 131068)));
+    const int64_t shuts = -((b + 2) * 4096 / m + 4), opens = (f - b + 2) * 4096 / m + 4;
+    const int64_t full =
+        (int64_t{256} << 16) / std::max<int64_t>(1, f) + 4;  // the result is at the grid's end
+    const auto set = [this](Of of, int64_t v) { values_[of].push_back(static_cast<int32_t>(v)); };
+    set(left, std::max(-shift, 0)), set(right, std::max(shift, 0));
+    set(fine_left, std::max(-fine_shift, 0)), set(fine_right, std::max(fine_shift, 0));
+    set(odd, fine ? 0 : 1), set(round, fine ? 2048 : 0);
+    set(slope, m), set(middle, b), set(most, f);
+    set(shut, sum(shuts, fine_shift)), set(open, sum(opens, fine_shift) + int64_t{fine_shift < 0});
+    set(low, values_[shut].back());
+    set(high, std::max(values_[open].back(), sum(std::min<int64_t>(full, 131068), shift)));
   }
 
   int64_t channels_, pixels_;
   int32_t zero_;
-  std::vector<int32_t> left_, right_, slope_, middle_, most_, low_, high_;
+  std::array<std::vector<int32_t>, kOf> values_;
 };
 
 std::optional<WideFunction> wide_function(Unary op) {
