@@ -34,7 +34,7 @@ namespace {
 constexpr float kHeadroom = 1.5f;
 // Few numbers, as a gate's for each channel or those of one answer, say less of what others will be.
 constexpr float kHeadroomOfFew = 3;
-constexpr uint64_t kFewNumbers = 1 << 14;
+constexpr uint64_t kFewNumbers = 512;
 
 // seen with room on either side. What few numbers showed on one side of zero may lie on the other one.
 Range with_room(const Observation& seen, Range range, const Range* can_be) {

@@ -74,7 +74,7 @@ class Quantizer {
   }
   Range chosen(ValueId v, Observer observer, int bits, bool symmetric) const {
     return choose_range(seen_->values[v.index], observer, bits, symmetric, live_[v.index],
-                        can_be_.empty() ? nullptr : &can_be_[v.index]);
+                        can_be_.empty() || !graph_.producer(v) ? nullptr : &can_be_[v.index]);
   }
   Range range_of_constant(ValueId v) const {
     const Range r = range_of(*graph_.constant(v));
