@@ -118,23 +118,14 @@ class Corrector {
     Status status;
   };
 
-  // Each worker's share of these samples one after the other.
   template <typename Run>
   Status for_samples(size_t first, size_t count, const Run& run) {
-    pool_.for_each(workers_.size(), [&](size_t k) {
-      Worker& w = workers_[k];
-      w.status = [&]() -> Status {
-        for (size_t i = k; i < count; i += workers_.size()) {
-          w.sample = first + i;
-          SF_ASSIGN(const std::vector<Tensor> fed, samples_->read(w.sample));
-          SF_ASSIGN(const Feed feed, match_inputs(real_, fed));
-          SF_TRY(run(w, feed.tensors));
-        }
-        return {};
-      }();
+    return run_in_lanes(pool_, workers_, count, [&](Worker& w, size_t i) -> Status {
+      w.sample = first + i;
+      SF_ASSIGN(const std::vector<Tensor> fed, samples_->read(w.sample));
+      SF_ASSIGN(const Feed feed, match_inputs(real_, fed));
+      return run(w, feed.tensors);
     });
-    for (Worker& w : workers_) SF_TRY(std::move(w.status));
-    return {};
   }
 
   // First, so that the two models' weights need not be in memory at once.

@@ -31,20 +31,6 @@ Meter::Meter(const Lanes& lanes) : pool_(lanes.count), lanes_(lanes.count) {
   for (Lane& lane : lanes_) lane.pool = std::make_unique<cpu::Pool>(lanes.threads);
 }
 
-// Each lane's share of the samples one after the other.
-template <typename Run>
-Status Meter::for_samples(const Run& run) {
-  pool_.for_each(lanes_.size(), [&](size_t k) {
-    lanes_[k].status = [&]() -> Status {
-      for (size_t i = k; i < samples_.size(); i += lanes_.size()) SF_TRY(run(lanes_[k], i));
-      return {};
-    }();
-  });
-  for (Lane& lane : lanes_)
-    if (!lane.status.ok()) return lane.status.take_error();
-  return {};
-}
-
 Result<std::unique_ptr<Meter>> Meter::create(const Graph& real, const Samples& all, size_t count,
                                              size_t threads, std::vector<std::vector<Tensor>> outputs,
                                              bool bf16) {
@@ -55,7 +41,7 @@ Result<std::unique_ptr<Meter>> Meter::create(const Graph& real, const Samples& a
     if (leaf.value.valid()) out->judged_.push_back(is_float(real.dtype(leaf.value)));
   out->samples_.resize(samples->count());
   std::vector<std::unique_ptr<Watched>> models(out->lanes_.size());
-  SF_TRY(out->for_samples([&](Lane& lane, size_t i) -> Status {
+  SF_TRY(run_in_lanes(out->pool_, out->lanes_, out->samples_.size(), [&](Lane& lane, size_t i) -> Status {
     SF_ASSIGN(const std::vector<Tensor> fed, samples->read(i));
     SF_ASSIGN(const Feed feed, match_inputs(real, fed));
     Sample& sample = out->samples_[i];
@@ -106,7 +92,7 @@ Status Meter::prepare(const Graph& quantized, bool real_weights) {
 Result<double> Meter::operator()(const Graph& quantized, bool real_weights) {
   SF_TRY(prepare(quantized, real_weights));
   std::vector<std::vector<LayerError>> errors(samples_.size());
-  SF_TRY(for_samples([&](Lane& lane, size_t i) -> Status {
+  SF_TRY(run_in_lanes(pool_, lanes_, samples_.size(), [&](Lane& lane, size_t i) -> Status {
     SF_TRY(lane.model->run(samples_[i].inputs));
     errors[i].resize(judged_.size());
     for (size_t k = 0; k < judged_.size(); ++k) {

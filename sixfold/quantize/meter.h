@@ -38,8 +38,6 @@ class Meter {
     std::unique_ptr<Simulation> model;
     Status status;
   };
-  template <typename Run>
-  Status for_samples(const Run& run);
   Status prepare(const Graph& quantized, bool real_weights);
 
   std::vector<Sample> samples_;

@@ -287,19 +287,12 @@ class Measurer {
 
   template <typename Run>
   Status for_samples(size_t first, size_t count, const Run& run) {
-    pool_.for_each(workers_.size(), [&](size_t k) {
-      Worker& w = workers_[k];
-      w.status = [&]() -> Status {
-        for (size_t i = k; i < count; i += workers_.size()) {
-          w.now = &batch_[i];
-          if (Status s = run(w, batch_[i], first + i); !s.ok())
-            return s.take_error().during(cat("running ", samples_.name(first + i)));
-        }
-        return {};
-      }();
+    return run_in_lanes(pool_, workers_, count, [&](Worker& w, size_t i) -> Status {
+      w.now = &batch_[i];
+      if (Status s = run(w, batch_[i], first + i); !s.ok())
+        return s.take_error().during(cat("running ", samples_.name(first + i)));
+      return {};
     });
-    for (Worker& w : workers_) SF_TRY(std::move(w.status));
-    return {};
   }
 
   Status run_real(Worker& w, Judged& j, size_t sample) {

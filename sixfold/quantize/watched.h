@@ -22,6 +22,20 @@ struct Lanes {
 };
 Lanes lanes_for(const Graph& graph, size_t samples, size_t threads);
 
+// run(lane, i) for every sample i: each lane's share of them one after the other, lanes side by side. A lane
+// has a status. The first lane's error.
+template <typename Lane, typename Run>
+Status run_in_lanes(cpu::Pool& pool, std::vector<Lane>& lanes, size_t samples, const Run& run) {
+  pool.for_each(lanes.size(), [&](size_t k) {
+    lanes[k].status = [&]() -> Status {
+      for (size_t i = k; i < samples; i += lanes.size()) SF_TRY(run(lanes[k], i));
+      return {};
+    }();
+  });
+  for (Lane& lane : lanes) SF_TRY(std::move(lane.status));
+  return {};
+}
+
 class Watched {
  public:
   // Every node is canonical and every shape static. Values that is_inside_product tells are not shown, and
