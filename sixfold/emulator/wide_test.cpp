@@ -20,11 +20,12 @@ struct Fact {
   Numbers y;
 };
 
-Result<Numbers> run(const qnn::GraphSpec& graph, const std::vector<std::span<const std::byte>>& in,
-                    size_t n) {
+template <typename T = uint16_t>
+Result<std::vector<T>> run(const qnn::GraphSpec& graph, const std::vector<std::span<const std::byte>>& in,
+                           size_t n) {
   SF_ASSIGN(const qnn::Backend backend, qnn::Backend::open(library(), 57));
   SF_ASSIGN(qnn::Context context, qnn::Context::build(backend, {&graph, 1}));
-  Numbers y(n);
+  std::vector<T> y(n);
   const std::span<std::byte> out[] = {std::as_writable_bytes(std::span(y))};
   SF_TRY(context.graphs().front().execute(in, out));
   return y;
@@ -160,6 +161,22 @@ TEST(EmulatorWide, ops_have_the_numbers_of_the_library) {
   }
 }
 
+// A constant with a scale for each of its channels: of `scales`, in `unit`.
+qnn::TensorRef add_constant(qnn::GraphSpec& graph, const char* name, qnn::DataType dtype,
+                            const std::vector<uint32_t>& dims, int32_t axis, std::span<const float> scales,
+                            float unit, std::span<const std::byte> data) {
+  qnn::AxisScaleOffset q{axis, {}};
+  for (const float scale : scales) q.channels.push_back({scale * unit, 0});
+  qnn::TensorSpec t{.name = name, .kind = qnn::TensorKind::constant, .dtype = dtype, .dims = dims};
+  t.quantization = q;
+  std::byte* bytes = nullptr;
+  t.data.source = Tensor::allocate(qnn::storage_of(dtype), Shape(dims.begin(), dims.end()), &bytes);
+  std::memcpy(bytes, data.data(), data.size());
+  return graph.add(std::move(t));
+}
+
+constexpr float kFilterScales[] = {0.004f, 0.0051f, 0.0037f, 0.0062f};
+
 struct Filter {
   const char* type;
   std::vector<uint32_t> dims;  // of the weights, of 4 outputs
@@ -172,17 +189,6 @@ struct Filter {
 // Of points in a line.
 Result<Numbers> run(const Filter& filter, const Numbers& x, uint32_t points) {
   qnn::GraphSpec graph;
-  const auto constant = [&](const char* name, qnn::DataType dtype, std::vector<uint32_t> dims, int32_t axis,
-                            float unit, std::span<const std::byte> data) {
-    qnn::AxisScaleOffset q{axis, {}};
-    for (const float scale : {0.004f, 0.0051f, 0.0037f, 0.0062f}) q.channels.push_back({scale * unit, 0});
-    qnn::TensorSpec t{.name = name, .kind = qnn::TensorKind::constant, .dtype = dtype, .dims = dims};
-    t.quantization = q;
-    std::byte* bytes = nullptr;
-    t.data.source = Tensor::allocate(qnn::storage_of(dtype), Shape(dims.begin(), dims.end()), &bytes);
-    std::memcpy(bytes, data.data(), data.size());
-    return graph.add(std::move(t));
-  };
   const auto image = [&](const char* name, qnn::TensorKind kind, uint32_t channels, qnn::ScaleOffset q) {
     return graph.add({.name = name,
                       .kind = kind,
@@ -192,10 +198,10 @@ Result<Numbers> run(const Filter& filter, const Numbers& x, uint32_t points) {
   };
   const auto channels = static_cast<uint32_t>(x.size() / points);
   const qnn::TensorRef in = image("x", qnn::TensorKind::app_write, channels, {9e-5f, -30001});
-  const qnn::TensorRef w =
-      constant("w", qnn::DataType::sfixed8, filter.dims, 3, 1, std::as_bytes(filter.weights));
-  const qnn::TensorRef b =
-      constant("b", qnn::DataType::sfixed32, {4}, 0, 9e-5f, std::as_bytes(filter.biases));
+  const qnn::TensorRef w = add_constant(graph, "w", qnn::DataType::sfixed8, filter.dims, 3, kFilterScales, 1,
+                                        std::as_bytes(filter.weights));
+  const qnn::TensorRef b = add_constant(graph, "b", qnn::DataType::sfixed32, {4}, 0, kFilterScales, 9e-5f,
+                                        std::as_bytes(filter.biases));
   const qnn::TensorRef out = image("y", qnn::TensorKind::app_read, 4, filter.out);
   const qnn::TensorRef sums = filter.swish ? image("a", qnn::TensorKind::native, 4, {2e-4f, -32768}) : out;
   graph.ops.push_back({"filter",
@@ -238,20 +244,11 @@ static std::vector<uint8_t> narrow_swish(std::span<const int8_t> weights, std::s
                       .dims = {1, 1, 8, channels},
                       .quantization = q});
   };
-  const auto constant = [&](const char* name, qnn::DataType dtype, std::vector<uint32_t> dims, int32_t axis,
-                            float unit, std::span<const std::byte> data) {
-    qnn::AxisScaleOffset q{axis, {}};
-    for (const float scale : scales) q.channels.push_back({scale * unit, 0});
-    qnn::TensorSpec t{.name = name, .kind = qnn::TensorKind::constant, .dtype = dtype, .dims = dims};
-    t.quantization = q;
-    std::byte* bytes = nullptr;
-    t.data.source = Tensor::allocate(qnn::storage_of(dtype), Shape(dims.begin(), dims.end()), &bytes);
-    std::memcpy(bytes, data.data(), data.size());
-    return graph.add(std::move(t));
-  };
   const auto in = image("x", qnn::TensorKind::app_write, 8, {0.011f, -117});
-  const auto w = constant("w", qnn::DataType::sfixed8, {1, 1, 8, 4}, 3, 1, std::as_bytes(weights));
-  const auto b = constant("b", qnn::DataType::sfixed32, {4}, 0, 0.011f, std::as_bytes(biases));
+  const auto w =
+      add_constant(graph, "w", qnn::DataType::sfixed8, {1, 1, 8, 4}, 3, scales, 1, std::as_bytes(weights));
+  const auto b =
+      add_constant(graph, "b", qnn::DataType::sfixed32, {4}, 0, scales, 0.011f, std::as_bytes(biases));
   const auto between = image("a", qnn::TensorKind::native, 4, {0.02f, -128}),
              out = image("y", qnn::TensorKind::app_read, 4, result);
   graph.ops.push_back({"filter",
@@ -260,14 +257,8 @@ static std::vector<uint8_t> narrow_swish(std::span<const int8_t> weights, std::s
                        {between},
                        {qnn::words("stride", {1, 1}), qnn::words("pad_amount", {2, 2}, {0, 0, 0, 0})}});
   graph.ops.push_back({"swish", "HardSwish", {between}, {out}, {}});
-  std::vector<uint8_t> y(32);
-  const auto backend = qnn::Backend::open(library(), 57);
-  if (!backend.ok()) return {};
-  auto context = qnn::Context::build(*backend, {&graph, 1});
-  if (!context.ok()) return {};
-  const std::span<const std::byte> from[] = {std::as_bytes(std::span(x))};
-  const std::span<std::byte> to[] = {std::as_writable_bytes(std::span(y))};
-  return context->graphs().front().execute(from, to).ok() ? y : std::vector<uint8_t>();
+  const auto y = run<uint8_t>(graph, {std::as_bytes(std::span(x))}, 32);
+  return y.ok() ? *y : std::vector<uint8_t>();
 }
 
 // It sees the sums as well. The library's numbers.
@@ -275,10 +266,9 @@ TEST(EmulatorNarrow, a_hard_swish_behind_a_convolution_has_the_numbers_of_the_li
   const int8_t weights[] = {-118, 1,   -42, -16, 110, -76, 7,    -45, -52, 78, -88, -47, -97, -89, -56, 51,
                             20,   -13, -84, 76,  76,  -67, -112, -46, -90, 76, 5,   2,   -53, 2,   119, -67};
   const int32_t biases[] = {4825, -8739, -3352, 7798};
-  const float scales[] = {0.004f, 0.0051f, 0.0037f, 0.0062f};
   const std::vector<uint8_t> want{25, 1,  13, 54, 14, 9, 5, 73, 15, 3, 13, 74, 12, 1, 20, 20,
                                   41, 12, 2,  58, 32, 8, 0, 14, 14, 1, 48, 35, 51, 8, 2,  37};
-  EXPECT_EQ(narrow_swish(weights, biases, scales), want);
+  EXPECT_EQ(narrow_swish(weights, biases, kFilterScales), want);
 }
 
 // Sums of few bits, of which one is 0.04 to 0.3 of a step of the result, are shifted up.

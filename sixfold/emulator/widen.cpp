@@ -5,39 +5,26 @@
 
 #include "sixfold/emulator/product.h"
 #include "sixfold/emulator/widen_float.h"
+#include "sixfold/emulator/wiring.h"
 
 namespace sixfold::emulator {
 namespace {
 
-bool is_hard_swish(const OpDef& op) {
-  if (op.type == "HardSwish") return true;
-  if (op.type != "ElementWiseNeuron") return false;
-  for (const ParamDef& p : op.params)
-    if (p.name == "operation") return static_cast<uint32_t>(p.bits) == 3;
-  return false;
-}
-
-bool is_sigmoid(const OpDef& op) {
-  if (op.type == "Sigmoid") return true;
-  if (op.type != "ElementWiseNeuron") return false;
-  for (const ParamDef& p : op.params)
-    if (p.name == "operation") return static_cast<uint32_t>(p.bits) == 6;
-  return false;
-}
+bool is_hard_swish(const OpDef& op) { return is_neuron(op, "HardSwish", 3); }
 
 // Whether all products with what `sigmoid` gives are with its operand, all of 8 bits.
-bool is_gate(const OpDef& sigmoid, std::span<const TensorDef> tensors, std::span<const OpDef> ops) {
-  if (!is_sigmoid(sigmoid) || sigmoid.in.empty() || sigmoid.in[0] == kNone || sigmoid.out.size() != 1)
+bool is_gate(const OpDef& sigmoid, std::span<const TensorDef> tensors, const Wiring& wiring) {
+  if (!is_neuron(sigmoid, "Sigmoid", 6) || sigmoid.in.empty() || sigmoid.in[0] == kNone ||
+      sigmoid.out.size() != 1)
     return false;
   const uint32_t x = sigmoid.in[0], gate = sigmoid.out[0];
   const auto is_byte = [&](uint32_t t) { return tensors[t].dtype == DataType::ufixed8; };
   if (!is_byte(x) || !is_byte(gate)) return false;
   bool found = false;
-  for (const OpDef& op : ops) {
-    if (op.type != "ElementWiseMultiply" || op.in.size() != 2 || op.out.size() != 1) continue;
-    if (op.in[0] != gate && op.in[1] != gate) continue;
-    if (op.in[0] != x && op.in[1] != x) return false;
-    if (!is_byte(op.out[0])) return false;
+  for (const OpDef* op : wiring.readers[gate]) {
+    if (op->type != "ElementWiseMultiply" || op->in.size() != 2 || op->out.size() != 1) continue;
+    if (op->in[0] != x && op->in[1] != x) return false;
+    if (!is_byte(op->out[0])) return false;
     found = true;
   }
   return found;
@@ -69,22 +56,15 @@ std::optional<TensorDef> sums(const TensorDef& between, const TensorDef& x, cons
 
 std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors,
                                               std::span<const OpDef> ops) {
-  std::vector<uint32_t> readers(tensors.size(), 0);
-  std::vector<const OpDef*> maker(tensors.size(), nullptr);
-  for (const OpDef& op : ops) {
-    for (const uint32_t t : op.in)
-      if (t != kNone) ++readers[t];
-    for (const uint32_t t : op.out)
-      if (t != kNone) maker[t] = &op;
-  }
+  const Wiring wiring(tensors.size(), ops);
   std::map<uint32_t, TensorDef> out;
   for (const OpDef& op : ops) {
-    if (is_gate(op, tensors, ops)) out.emplace(op.out[0], tensors[op.out[0]]).first->second.is_gate = true;
+    if (is_gate(op, tensors, wiring)) out.emplace(op.out[0], tensors[op.out[0]]).first->second.is_gate = true;
     if (!is_hard_swish(op) || op.in.empty() || op.in[0] == kNone || op.out.size() != 1) continue;
     const uint32_t t = op.in[0];
     const TensorDef& between = tensors[t];
-    const OpDef* made = maker[t];
-    if (!made || readers[t] != 1 || between.kind != TensorKind::native ||
+    const OpDef* made = wiring.maker[t];
+    if (!made || wiring.readers[t].size() != 1 || between.kind != TensorKind::native ||
         (made->type != "Conv2d" && made->type != "DepthWiseConv2d") || made->in.size() < 2 ||
         made->in[1] == kNone)
       continue;
@@ -101,7 +81,7 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
       wide = sums(between, x, weights);
     if (wide) out.emplace(t, std::move(*wide));
   }
-  widen_floats(tensors, ops, out);
+  widen_floats(tensors, ops, wiring, out);
   return out;
 }
 

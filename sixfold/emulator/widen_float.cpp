@@ -10,35 +10,16 @@ enum class Function : uint8_t { sigmoid, tanh, gelu };
 enum class Maker : uint8_t { convolution, linear, matmul, sum };
 
 std::optional<Function> function_of(const OpDef& op) {
-  if (op.type == "Sigmoid") return Function::sigmoid;
-  if (op.type == "Tanh") return Function::tanh;
-  if (op.type == "Gelu") return Function::gelu;
-  if (op.type != "ElementWiseNeuron") return std::nullopt;
-  for (const ParamDef& p : op.params)
-    if (p.name == "operation") switch (static_cast<uint32_t>(p.bits)) {
-        case 1:
-          return Function::gelu;
-        case 6:
-          return Function::sigmoid;
-        case 8:
-          return Function::tanh;
-        default:
-          break;
-      }
+  if (is_neuron(op, "Sigmoid", 6)) return Function::sigmoid;
+  if (is_neuron(op, "Tanh", 8)) return Function::tanh;
+  if (is_neuron(op, "Gelu", 1)) return Function::gelu;
   return std::nullopt;
 }
 
 class Floats {
  public:
-  Floats(std::span<const TensorDef> tensors, std::span<const OpDef> ops)
-      : tensors_(tensors), maker_(tensors.size(), nullptr), readers_(tensors.size()) {
-    for (const OpDef& op : ops) {
-      for (const uint32_t t : op.in)
-        if (t != kNone) readers_[t].push_back(&op);
-      for (const uint32_t t : op.out)
-        if (t != kNone) maker_[t] = &op;
-    }
-  }
+  Floats(std::span<const TensorDef> tensors, const Wiring& wiring)
+      : tensors_(tensors), maker_(wiring.maker), readers_(wiring.readers) {}
 
   // A product that `op` adds a number for each column to.
   std::optional<uint32_t> product_below(const OpDef& op) const {
@@ -136,15 +117,15 @@ class Floats {
   }
 
   std::span<const TensorDef> tensors_;
-  std::vector<const OpDef*> maker_;
-  std::vector<std::vector<const OpDef*>> readers_;
+  const std::vector<const OpDef*>& maker_;
+  const std::vector<std::vector<const OpDef*>>& readers_;
 };
 
 }  // namespace
 
-void widen_floats(std::span<const TensorDef> tensors, std::span<const OpDef> ops,
+void widen_floats(std::span<const TensorDef> tensors, std::span<const OpDef> ops, const Wiring& wiring,
                   std::map<uint32_t, TensorDef>& out) {
-  const Floats floats(tensors, ops);
+  const Floats floats(tensors, wiring);
   const auto wide = [&](uint32_t t) -> TensorDef& { return out.emplace(t, tensors[t]).first->second; };
   for (const OpDef& op : ops) {
     if (const auto t = floats.product_below(op)) wide(*t).keeps_sums = true;

@@ -5,7 +5,7 @@
 #include <map>
 #include <span>
 
-#include "sixfold/emulator/graph.h"
+#include "sixfold/emulator/wiring.h"
 
 namespace sixfold::emulator {
 
@@ -14,7 +14,7 @@ namespace sixfold::emulator {
 // A Sigmoid, Tanh or Gelu behind a convolution, a product or a sum of two whole tensors is the matrix unit's
 // (TensorDef::is_product), whatever reshapes lie between; but not all of those that read lines of more than
 // 32 points. What it reads are sums as well, where nothing else reads them; x * sigmoid(x) is rounded once.
-void widen_floats(std::span<const TensorDef> tensors, std::span<const OpDef> ops,
+void widen_floats(std::span<const TensorDef> tensors, std::span<const OpDef> ops, const Wiring& wiring,
                   std::map<uint32_t, TensorDef>& out);
 
 }  // namespace sixfold::emulator
