@@ -1,7 +1,9 @@
 """What the Python tests share: where the program is, and how it is called. SIXFOLD names another binary."""
 import os
 import pathlib
+import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -40,3 +42,20 @@ def image(tmp_path):
 def _program_is_built():
     if not SIXFOLD.exists():
         pytest.exit(f"{SIXFOLD} is missing: build it first (make demo), or set SIXFOLD", returncode=2)
+
+
+@pytest.fixture(scope="session")
+def cases():
+    """The cases of ExecuTorch's own QNN suite, captured once into .work/cases; SIXFOLD_CASES names a folder that is there already."""
+    if "SIXFOLD_CASES" in os.environ:
+        return pathlib.Path(os.environ["SIXFOLD_CASES"])
+    folder = WORK / "cases"
+    if not folder.exists():
+        partial = WORK / "cases.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        script = [sys.executable, ROOT / "test/conformance/capture_peer_cases.py", partial]
+        done = subprocess.run(script, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        partial.rename(folder)
+    return folder

@@ -1,7 +1,5 @@
 """sixfold compile: what it writes, ExecuTorch's own runtime computes, with eager torch's numbers."""
 import json
-import os
-import pathlib
 import subprocess
 import sys
 
@@ -236,14 +234,6 @@ def test_our_runtime_scales_the_size_that_comes_in(tmp_path):
     done = call("run", tmp_path / "m.pte", "--input", tmp_path / "x.npy", "--output-dir", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     close(torch.from_numpy(np.load(tmp_path / "out/output_0.npy")), Twice()(x))
-
-
-@pytest.fixture(scope="module")
-def cases():
-    folder = pathlib.Path(os.environ.get("SIXFOLD_CASES", WORK / "cases"))
-    if not folder.exists():
-        pytest.skip("test_conformance.py makes the cases")
-    return folder
 
 
 def test_conformance_cases_run_on_both_runtimes(cases, tmp_path):

@@ -1,12 +1,9 @@
 """Every case of ExecuTorch's own QNN operator suite gives eager torch's numbers on the CPU engine.
 
-The cases are captured once, into .work/cases; SIXFOLD_CASES names a folder that is there already.
+The cases are captured once (conftest.py).
 """
 import json
-import os
-import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
@@ -15,22 +12,6 @@ import pytest
 from conftest import ROOT, SIXFOLD, WORK
 
 SCRIPTS = ROOT / "test/conformance"
-
-
-@pytest.fixture(scope="module")
-def cases():
-    if "SIXFOLD_CASES" in os.environ:
-        return pathlib.Path(os.environ["SIXFOLD_CASES"])
-    folder = WORK / "cases"
-    if not folder.exists():
-        partial = WORK / "cases.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        script = [sys.executable, SCRIPTS / "capture_peer_cases.py", partial]
-        done = subprocess.run(script, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[-2000:]
-        partial.rename(folder)
-    return folder
 
 
 def run_on_npu(folder, kind, engine, step, out, env):
