@@ -9,7 +9,7 @@ import os
 import numpy as np
 import pytest
 from conftest import MODEL, TEST_SET, call
-from test_conformance import cases, run_on_npu  # noqa: F401  (a fixture)
+from test_conformance import run_on_npu
 
 
 def run_suite(folder, kind, out):
@@ -20,12 +20,12 @@ def run_suite(folder, kind, out):
     return failed, text
 
 
-def test_float_cases_run_with_the_delegates_that_the_suite_expects(cases, tmp_path):  # noqa: F811
+def test_float_cases_run_with_the_delegates_that_the_suite_expects(cases, tmp_path):
     failed, text = run_suite(cases, "float", tmp_path / "results.json")
     assert not failed, text
 
 
-def test_quantized_cases_run_with_the_delegates_that_the_suite_expects(cases, tmp_path):  # noqa: F811
+def test_quantized_cases_run_with_the_delegates_that_the_suite_expects(cases, tmp_path):
     failed, text = run_suite(cases, "quant", tmp_path / "results.json")
     assert not failed, text
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import MODEL, TEST_SET, WORK, call, fails
-from test_conformance import cases, run_on_npu  # noqa: F401  (a fixture)
+from test_conformance import run_on_npu
 from test_qnn import WHEEL, needs_libraries
 
 pytestmark = needs_libraries
@@ -26,7 +26,7 @@ def every(step):
     return 1 if os.environ.get("SIXFOLD_HTP") == "all" else step
 
 
-def test_float_cases_run_on_the_npu_with_the_delegates_that_the_suite_expects(cases, tmp_path):  # noqa: F811
+def test_float_cases_run_on_the_npu_with_the_delegates_that_the_suite_expects(cases, tmp_path):
     count, failed, text = run_on_npu(cases, "float", "qnn", every(20), tmp_path / "results.json", environment())
     assert count > 20
     assert not failed, text
@@ -59,7 +59,7 @@ def on_executorch(program, out, inputs):
 
 
 @pytest.mark.parametrize("name", ["conv2d", "embedding", "sdpa.1"])
-def test_executorch_runs_our_delegate_to_the_same_bits(name, cases, tmp_path):  # noqa: F811
+def test_executorch_runs_our_delegate_to_the_same_bits(name, cases, tmp_path):
     inputs = sorted((cases / "float" / name).glob("in_*.npy"), key=lambda p: int(p.stem[3:]))
     model = cases / "float" / name / "model.pt2"
     program = tmp_path / "m.pte"

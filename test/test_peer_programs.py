@@ -15,7 +15,7 @@ from conftest import ROOT, SIXFOLD, WORK, call, fails
 
 sys.path.insert(0, str(ROOT / "test"))
 from make_peer_programs import PROGRAMS
-from test_conformance import INPUT_SAVED_TOO_LATE, cases  # noqa: F401 (the fixture)
+from test_conformance import INPUT_SAVED_TOO_LATE
 
 FILES = ROOT / "test/pte"
 # Half precision is rounded between kernels, by ExecuTorch as well, and only once in eager torch.
@@ -44,7 +44,7 @@ def test_a_program_of_executorch_gives_eager_torchs_numbers(name, tmp_path):
             np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=1e-4, atol=1e-5, err_msg=f"call {k}, output {i}")
 
 
-def test_a_sample_of_the_cases(cases, tmp_path):  # noqa: F811
+def test_a_sample_of_the_cases(cases, tmp_path):
     """SIXFOLD_PEER_PROGRAMS names a folder of programs of all cases; without it every 45th is made here."""
     programs = os.environ.get("SIXFOLD_PEER_PROGRAMS")
     if not programs:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import MODEL, TEST_SET, call, fails
-from test_conformance import cases, run_on_npu  # noqa: F401  (a fixture)
+from test_conformance import run_on_npu
 from test_htp import environment, every
 from test_library import Function, decibels_on_the_library
 from test_qnn import needs_libraries
@@ -16,7 +16,7 @@ from test_qnn import needs_libraries
 pytestmark = needs_libraries
 
 
-def test_quantized_cases_run_on_the_npu_within_the_suites_tolerance(cases, tmp_path):  # noqa: F811
+def test_quantized_cases_run_on_the_npu_within_the_suites_tolerance(cases, tmp_path):
     count, failed, text = run_on_npu(cases, "quant", "qnn", every(25), tmp_path / "results.json", environment())
     assert count > 20
     assert not failed, text
