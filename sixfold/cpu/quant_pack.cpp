@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "sixfold/cpu/quant_conv.h"
@@ -42,7 +43,46 @@ QuantPlace quant_place(const QuantWindow& w, int64_t output) {
   return {group * blocks + inner / kQuantBlock, inner % kQuantBlock};
 }
 
+// Groups of four places of a block of outputs, one word for each output: written when the next group begins,
+// since single bytes so far apart would take most of the time.
+class BlockWriter {
+ public:
+  BlockWriter(int8_t* block, QuantChannels& channels) : block_(block), channels_(channels) {}
+  ~BlockWriter() { flush(); }
+  BlockWriter(const BlockWriter&) = delete;
+  BlockWriter& operator=(const BlockWriter&) = delete;
+
+  void write(int64_t place, const std::array<int32_t, kQuantBlock>& values) {
+    if (const int64_t group = place / kQuantGroup; group != group_) {
+      flush();
+      group_ = group;
+    }
+    const int shift = static_cast<int>(place % kQuantGroup) * 8;
+    for (size_t i = 0; i < kQuantBlock; ++i) {
+      words_[i] |= (static_cast<uint32_t>(values[i]) & 0xff) << shift;
+      channels_.sum[i] += values[i];
+      least_[i] = std::min(least_[i], values[i]);
+    }
+  }
+  bool has_lowest() const {
+    return std::any_of(least_.begin(), least_.end(), [](int32_t v) { return v == -128; });
+  }
+
+ private:
+  void flush() {
+    if (group_ >= 0) std::memcpy(block_ + group_ * kQuantBlock * kQuantGroup, words_.data(), sizeof words_);
+    words_ = {};
+  }
+
+  int8_t* block_;
+  QuantChannels& channels_;
+  int64_t group_ = -1;
+  std::array<uint32_t, kQuantBlock> words_{};
+  std::array<int32_t, kQuantBlock> least_{};
+};
+
 void pack_quant(const QuantWindow& w, const QuantWeight& weight, std::byte* packed) {
+  static_assert(kQuantGroup * 8 == 32 && std::endian::native == std::endian::little);
   const QuantLayout l = quant_layout(w);
   std::memset(packed, 0, static_cast<size_t>(l.bytes));
   auto* bytes = reinterpret_cast<int8_t*>(packed);
@@ -50,13 +90,10 @@ void pack_quant(const QuantWindow& w, const QuantWeight& weight, std::byte* pack
   const int64_t inputs = w.inputs();
   // A block of outputs at a time: weights lie with neighbouring outputs side by side.
   for (int64_t first = 0, last = 0; first < w.out_channels; first = last) {
-    const QuantPlace place = quant_place(w, first);
-    while (last < w.out_channels && quant_place(w, last).block == place.block) ++last;
-    int8_t* block = bytes + place.block * l.block_bytes;
-    QuantChannels& here = channels[place.block];
-    const auto count = static_cast<size_t>(last - first);
-    std::array<int32_t, kQuantBlock> values;
-    bool lowest = false;
+    const int64_t block = quant_place(w, first).block;
+    while (last < w.out_channels && quant_place(w, last).block == block) ++last;
+    std::array<int32_t, kQuantBlock> values{};  // zeros behind the last
+    BlockWriter writer(bytes + block * l.block_bytes, channels[block]);
     for (int64_t t = 0; t < w.taps(); ++t) {
       for (int64_t c = 0; c < inputs; ++c) {
         // Position among the groups of four.
@@ -64,17 +101,11 @@ void pack_quant(const QuantWindow& w, const QuantWeight& weight, std::byte* pack
         const int64_t at = l.depthwise ? t
                            : l.joined  ? row * l.groups * kQuantGroup + column * inputs + c
                                        : t * l.groups * kQuantGroup + c;
-        int8_t* cell = block + at / kQuantGroup * kQuantBlock * kQuantGroup + at % kQuantGroup;
-        weight(t, c, first, std::span(values).first(count));
-        for (size_t i = 0; i < count; ++i) {
-          const int64_t lane = place.i + static_cast<int64_t>(i);
-          cell[lane * kQuantGroup] = static_cast<int8_t>(values[i]);
-          here.sum[lane] += values[i];
-          lowest |= values[i] == -128;
-        }
+        weight(t, c, first, std::span(values).first(static_cast<size_t>(last - first)));
+        writer.write(at, values);
       }
     }
-    if (lowest) here.flags[kHasLowest] = 1;
+    if (writer.has_lowest()) channels[block].flags[kHasLowest] = 1;
   }
 }
 

@@ -199,6 +199,8 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
     }
     if (place.at < 0) return std::fill(to.begin(), to.end(), 0);
     const int8_t* from = plain + place.at + input * place.input_step;
+    if (place.output_step == 1 && to.size() == cpu::kQuantBlock)  // as nearly all are: a loop of known length
+      return std::copy_n(from, cpu::kQuantBlock, to.begin()), void();
     for (size_t i = 0; i < to.size(); ++i) to[i] = from[static_cast<int64_t>(i) * place.output_step];
   };
   const auto read = [&](int64_t tap, int64_t input, int64_t first, size_t count) {

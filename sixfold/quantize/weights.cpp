@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "sixfold/cpu/pool.h"
+#include "sixfold/quantize/statistics.h"
 
 namespace sixfold {
 
@@ -46,13 +47,11 @@ class Channels {
 };
 
 float largest_of(std::span<const float> row) {
-  constexpr size_t kLanes = 16;
-  float most[kLanes] = {};
-  size_t i = 0;
-  for (; i + kLanes <= row.size(); i += kLanes)
-    for (size_t k = 0; k < kLanes; ++k) most[k] = std::max(most[k], std::fabs(row[i + k]));
-  for (; i < row.size(); ++i) most[0] = std::max(most[0], std::fabs(row[i]));
-  return *std::max_element(most, most + kLanes);
+  if (const Extremes e = extremes_of(row.data(), static_cast<int64_t>(row.size())); e.finite)
+    return std::max({-e.min, e.max, 0.0f});
+  float most = 0;
+  for (const float x : row) most = std::max(most, std::fabs(x));
+  return most;
 }
 
 // f(channel, its weights), on all cores when there is much to do.
