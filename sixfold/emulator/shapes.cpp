@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "sixfold/emulator/neuron.h"
+
 namespace sixfold::emulator::shapes {
 namespace {
 
@@ -79,8 +81,8 @@ Status select(const OpView& op) {
 }
 
 Status neuron(const OpView& op) {
-  if (const uint32_t operation = op.u32("operation", 0); operation > 8)
-    return unsupported("operation is ", operation, ", expected at most 8");
+  if (const uint32_t operation = op.u32("operation", 0); neuron_type(operation).empty())
+    return unsupported("operation is ", operation, ", expected at most ", kNeurons.size() - 1);
   return same(op);
 }
 

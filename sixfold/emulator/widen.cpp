@@ -10,11 +10,11 @@
 namespace sixfold::emulator {
 namespace {
 
-bool is_hard_swish(const OpDef& op) { return is_neuron(op, "HardSwish", 3); }
+bool is_hard_swish(const OpDef& op) { return is_neuron(op, "HardSwish"); }
 
 // Whether all products with what `sigmoid` gives are with its operand, all of 8 bits.
 bool is_gate(const OpDef& sigmoid, std::span<const TensorDef> tensors, const Wiring& wiring) {
-  if (!is_neuron(sigmoid, "Sigmoid", 6) || sigmoid.in.empty() || sigmoid.in[0] == kNone ||
+  if (!is_neuron(sigmoid, "Sigmoid") || sigmoid.in.empty() || sigmoid.in[0] == kNone ||
       sigmoid.out.size() != 1)
     return false;
   const uint32_t x = sigmoid.in[0], gate = sigmoid.out[0];

@@ -10,9 +10,9 @@ enum class Function : uint8_t { sigmoid, tanh, gelu };
 enum class Maker : uint8_t { convolution, linear, matmul, sum };
 
 std::optional<Function> function_of(const OpDef& op) {
-  if (is_neuron(op, "Sigmoid", 6)) return Function::sigmoid;
-  if (is_neuron(op, "Tanh", 8)) return Function::tanh;
-  if (is_neuron(op, "Gelu", 1)) return Function::gelu;
+  if (is_neuron(op, "Sigmoid")) return Function::sigmoid;
+  if (is_neuron(op, "Tanh")) return Function::tanh;
+  if (is_neuron(op, "Gelu")) return Function::gelu;
   return std::nullopt;
 }
 

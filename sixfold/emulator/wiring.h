@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sixfold/emulator/graph.h"
+#include "sixfold/emulator/neuron.h"
 
 namespace sixfold::emulator {
 
@@ -22,12 +23,12 @@ struct Wiring {
   std::vector<std::vector<const OpDef*>> readers;  // by tensor; an op stands here for each operand
 };
 
-// Whether an op is of this type, or the ElementWiseNeuron with this `operation`.
-inline bool is_neuron(const OpDef& op, std::string_view type, uint32_t operation) {
+// Whether an op is of this type, or the ElementWiseNeuron that computes the same.
+inline bool is_neuron(const OpDef& op, std::string_view type) {
   if (op.type == type) return true;
   if (op.type != "ElementWiseNeuron") return false;
   for (const ParamDef& p : op.params)
-    if (p.name == "operation") return static_cast<uint32_t>(p.bits) == operation;
+    if (p.name == "operation") return neuron_type(static_cast<uint32_t>(p.bits)) == type;
   return false;
 }
 

@@ -105,10 +105,7 @@ Result<double> Meter::operator()(const Graph& quantized, bool real_weights) {
   for (size_t k = 0; k < judged_.size(); ++k) {
     if (!judged_[k]) continue;
     LayerError sum;
-    for (const std::vector<LayerError>& e : errors) {
-      sum.power += e[k].power;
-      sum.error += e[k].error;
-    }
+    for (const std::vector<LayerError>& e : errors) sum.add(e[k]);
     outputs.push_back(sum);
     worst_ = std::min(worst_, sum.sqnr_db());
   }

@@ -129,6 +129,11 @@ Status Simulation::run(std::span<const Tensor> inputs) {
   return model_->run(fed_);
 }
 
+void LayerError::add(const LayerError& other) {
+  power += other.power;
+  error += other.error;
+}
+
 void LayerError::add(const Tensor& want, const Tensor& got) {
   const int64_t n = want.count();
   const bool floats = want.dtype == DType::f32 && got.dtype == DType::f32;
@@ -240,10 +245,7 @@ class Measurer {
 
   static void add(const std::vector<LayerError>& from, std::vector<LayerError>& to) {
     to.resize(from.size());
-    for (size_t i = 0; i < from.size(); ++i) {
-      to[i].power += from[i].power;
-      to[i].error += from[i].error;
-    }
+    for (size_t i = 0; i < from.size(); ++i) to[i].add(from[i]);
   }
 
   Status make_models(std::initializer_list<Which> which) {

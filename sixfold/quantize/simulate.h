@@ -38,6 +38,7 @@ struct LayerError {
   double power = 0, error = 0;
   double sqnr_db() const;
   void add(const Tensor& want, const Tensor& got);  // row-major
+  void add(const LayerError& other);                // of other samples
 };
 
 // Of all outputs together: the mean of their decibels, where those above 60 count as 60. The worst alone

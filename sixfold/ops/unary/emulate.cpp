@@ -10,6 +10,7 @@
 #include "sixfold/cpu/broadcast.h"
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
+#include "sixfold/emulator/neuron.h"
 #include "sixfold/ops/unary/emulate_product.h"
 #include "sixfold/ops/unary/emulate_wide.h"
 
@@ -47,14 +48,11 @@ enum class Unary : uint8_t {
   none,
 };
 
-// Numbers of ElementWiseUnary's and ElementWiseNeuron's parameter `operation`.
+// Numbers of ElementWiseUnary's parameter `operation`.
 constexpr Unary kOperations[] = {Unary::abs,   Unary::asin,        Unary::atan,       Unary::ceil,
                                  Unary::cos,   Unary::exp,         Unary::floor,      Unary::log,
                                  Unary::neg,   Unary::logical_not, Unary::reciprocal, Unary::round,
                                  Unary::rsqrt, Unary::sign,        Unary::sin,        Unary::sqrt};
-constexpr Unary kNeurons[] = {Unary::elu,        Unary::gelu,     Unary::hard_sigmoid,
-                              Unary::hard_swish, Unary::relu,     Unary::clamp,
-                              Unary::sigmoid,    Unary::softplus, Unary::tanh};
 
 struct Name {
   std::string_view type;
@@ -77,12 +75,14 @@ constexpr Name kNames[] = {{"ElementWiseAbs", Unary::abs},
                            {"ElementWiseSquareRoot", Unary::sqrt},
                            {"Elu", Unary::elu},
                            {"Gelu", Unary::gelu},
+                           {"HardSigmoid", Unary::hard_sigmoid},
                            {"HardSwish", Unary::hard_swish},
                            {"Relu", Unary::relu},
                            {"Relu1", Unary::clamp},
                            {"Relu6", Unary::clamp},
                            {"ReluMinMax", Unary::clamp},
                            {"Sigmoid", Unary::sigmoid},
+                           {"Softplus", Unary::softplus},
                            {"Tanh", Unary::tanh},
                            {"IsNan", Unary::is_nan},
                            {"IsInf", Unary::is_inf}};
@@ -162,12 +162,11 @@ Function function_of(const OpView& op) {
   if (op.type == "ElementWiseUnary") {
     const uint32_t n = op.u32("operation", UINT32_MAX);
     f.op = n < std::size(kOperations) ? kOperations[n] : Unary::none;
-  } else if (op.type == "ElementWiseNeuron") {
-    const uint32_t n = op.u32("operation", UINT32_MAX);
-    f.op = n < std::size(kNeurons) ? kNeurons[n] : Unary::none;
   } else {
+    const bool neuron = op.type == "ElementWiseNeuron";
+    const std::string_view type = neuron ? neuron_type(op.u32("operation", UINT32_MAX)) : op.type;
     for (const Name& name : kNames)
-      if (name.type == op.type) f.op = name.op;
+      if (name.type == type) f.op = name.op;
   }
   f.alpha = static_cast<double>(op.f32("alpha", f.op == Unary::hard_sigmoid ? 0.2f : 1.0f));
   f.beta = static_cast<double>(op.f32("beta", f.op == Unary::softplus ? 1.0f : 0.5f));
