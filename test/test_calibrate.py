@@ -52,6 +52,12 @@ def test_a_folder_of_npz_files_is_read_in_the_order_of_names(digits, wanted, tmp
     assert bytes_of(tmp_path / "m.pte", folder) == wanted
 
 
+def test_rows_without_the_batch_are_refused_with_a_hint(digits, tmp_path):
+    np.savez(tmp_path / "rows.npz", in0=digits[:, 0])
+    message = fails(*command(tmp_path / "m.pte", tmp_path / "rows.npz"))
+    assert "f32[1, 8, 8] was given: the first axis, of 1, is missing (of n stacked samples, [n, 1, ...])" in message
+
+
 def test_a_list_names_npy_files_beside_it(digits, wanted, tmp_path):
     lines = []
     for i, digit in enumerate(digits):

@@ -30,6 +30,14 @@ Status check_number(const Tensor& given, const Attr& literal) {
                           " was given");
 }
 
+// What is likely wrong where rows of samples come without the axis of one sample that the model has.
+std::string hint(const Type& type, const Tensor& given) {
+  if (type.rank() != given.shape.size() + 1 || !(type.dims[0] == Dim(1))) return "";
+  for (size_t i = 0; i < given.shape.size(); ++i)
+    if (!(type.dims[i + 1] == Dim(given.shape[i]))) return "";
+  return ": the first axis, of 1, is missing (of n stacked samples, [n, 1, ...])";
+}
+
 // Learns symbols from dims that are a plain multiple of one symbol; match_inputs checks the rest afterwards.
 void learn(const Dims& dims, const Shape& shape, Bindings& bindings) {
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -73,7 +81,7 @@ Result<Feed> match_inputs(const Graph& graph, std::span<const Tensor> fed) {
     const Type& type = graph.type(leaf.value);
     if (fed[k].dtype != type.dtype || fed[k].shape.size() != type.rank())
       return invalid_argument(leaf_name(graph, leaves[k]), " must be ", type, ", ", fed[k].dtype,
-                              fed[k].shape, " was given");
+                              fed[k].shape, " was given", hint(type, fed[k]));
     learn(type.dims, fed[k].shape, feed.bindings);
     feed.tensors.push_back(to_contiguous(fed[k]));
   }
