@@ -62,8 +62,9 @@ class Lowering {
   // a convolution's weight. Its encoding's axis moves along. zeros: so many places more at the end of each
   // axis, before they are moved.
   TensorRef weight(size_t i, const Shape& order, const Shape& reshaped = {}, const Shape& zeros = {});
-  // Scales of a weight that are a power of two when multiplied by this number grow by 2^-18.
-  void keep_from_powers_of_two(TensorRef weight, double by);
+  // Scales of a weight that are within this margin of a power of two, of `least` or more, when multiplied by
+  // this number grow by twice the margin.
+  void keep_from_powers_of_two(TensorRef weight, double by, double margin, double least);
   // A convolution's or a product's bias: float, or 32-bit integers on the grid of x times w.
   TensorRef bias(size_t i, size_t x = 0, size_t w = 1);
   TensorRef constant(Tensor data, const Encoding* encoding = nullptr);  // a new one, as it stands

@@ -39,12 +39,14 @@ TensorRef Lowering::weight(size_t i, const Shape& order, const Shape& reshaped, 
   return island_.spec().add(std::move(t));
 }
 
-void Lowering::keep_from_powers_of_two(TensorRef weight, double by) {
+void Lowering::keep_from_powers_of_two(TensorRef weight, double by, double margin, double least) {
   if (!status().ok()) return;
   const auto keep = [&](float& scale) {
     int exponent = 0;
-    const double mantissa = std::frexp(static_cast<double>(scale) * by, &exponent);  // [0.5, 1)
-    if (mantissa < 0.5 + 0x1p-21 || mantissa > 1 - 0x1p-21) scale *= 1 + 0x1p-18f;
+    const double factor = static_cast<double>(scale) * by;
+    const double mantissa = std::frexp(factor, &exponent);  // [0.5, 1)
+    if (factor < least) return;
+    if (mantissa < 0.5 + margin || mantissa > 1 - margin) scale *= static_cast<float>(1 + 2 * margin);
   };
   std::visit(
       [&](auto& q) {

@@ -74,13 +74,13 @@ bool adds_bias_again(const Lowering& l, const Shape& w) {
   return !l.quantized() && dilated && w[1] >= kInputs && spread >= kBytes;
 }
 
-// The grid of a hardswish that alone reads the result, with 16 bits. The device computes both at once, and
-// halves what is positive in channels whose factor, of both operands' steps over those of the hardswish, is a
-// power of two.  [htp.hardswish.1]
+// The grid of a hardswish that alone reads the result. The device computes both at once, and halves what is
+// positive in channels whose factor, of both operands' steps over those of the hardswish, is a power of two.
+// [htp.hardswish.1]
 const Encoding* grid_of_hardswish(const Lowering& l) {
   const Encoding* x = l.encoding(0);
   const auto& users = l.graph().value(l.node().output()).users;
-  if (!l.quantized() || !x || x->quant_max - x->quant_min < 256 || users.size() != 1) return nullptr;
+  if (!l.quantized() || !x || users.size() != 1) return nullptr;
   const Node& user = l.graph().node(users[0]);
   const auto& e = l.graph().value(user.output()).encoding;
   return user.op == Op::hardswish && e ? &*e : nullptr;
@@ -119,8 +119,13 @@ void convolution(Lowering& l) {
   TensorRef w;
   if (l.constant(1)) {
     w = l.weight(1, order, shape, grown ? Shape{0, 0, 1, 1} : Shape{});
-    if (const Encoding* e = grid_of_hardswish(l))
-      l.keep_from_powers_of_two(w, double{l.encoding(0)->scales[0]} / double{e->scales[0]});
+    if (const Encoding* e = grid_of_hardswish(l)) {
+      const double by = double{l.encoding(0)->scales[0]} / double{e->scales[0]};
+      if (e->quant_max - e->quant_min > 255)
+        l.keep_from_powers_of_two(w, by, 0x1p-19, 0);
+      else  // it has 13 bits of the factor then, and smaller ones are shifted
+        l.keep_from_powers_of_two(w, by, 0x1p-12, 0x1p-5);
+    }
   } else {
     w = l.in_form(1, Form::plain);
     if (line) w = l.reshape(w, {shape.begin(), shape.end()});

@@ -40,6 +40,23 @@ TEST(LowerConvolution, htp_hardswish_1_factors_are_no_powers_of_two) {
   expect_lowered(cat(model, "sigmoid(%y)", type), {"axis 3 3 scales from 0.5 "});
 }
 
+// With 8 bits those near one too, but not small ones: 0.12499 and 0.0156.
+TEST(LowerConvolution, htp_hardswish_1_factors_of_8_bits_are_near_no_powers_of_two) {
+  const auto model = [](const char* first) {
+    return cat(
+        "input %x: f32[1, 2, 3, 3] encoding(u8, 0, 255, -1, [0.5], [3])\n"
+        "constant %w: f32[2, 2, 1, 1] encoding(i8, -127, 127, 0, [",
+        first,
+        ", 1.2], [0, 0]) = [1.0, "
+        "2.0, 3.0, 4.0]\n%y = convolution(%x, %w, none, ",
+        kPlain,
+        ", activation=\"none\") : f32[1, 2, 3, 3] encoding(u8, 0, 255, -1, [3.0], [9])\n"
+        "%z = hardswish(%y) : f32[1, 2, 3, 3] encoding(u8, 0, 255, -1, [2.0], [9])\noutput %z");
+  };
+  expect_lowered(model("0.49996"), {"axis 3 2 scales from 0.50020415 "});
+  expect_lowered(model("0.0625"), {"axis 3 2 scales from 0.0625 "});
+}
+
 TEST(LowerConvolution, htp_conv_6_a_row_and_a_column_of_zeros) {
   const auto model = [](const char* storage, const char* most) {
     std::string ones = "1.0";
