@@ -175,11 +175,19 @@ class Quantizer {
     graph_.value(out).encoding = e;
     graph_.value(out).name = cat(graph_.value(v).name, "_convert");
     converts_[v].push_back(out);
-    report_.converts.push_back(
-        cat(graph_.origin(graph_.node(user)).name, " reads ", graph_.value(v).name, ": ",
-            graph_.value(v).encoding ? to_text(graph_.value(v).encoding->storage) : "float", " to ",
-            to_text(e.storage)));
+    const std::string from =
+        graph_.value(v).encoding ? std::string(to_text(graph_.value(v).encoding->storage)) : "float";
+    report_.converts.push_back(cat(graph_.origin(graph_.node(user)).name, " reads ", told_name(v), ": ", from,
+                                   " to ", to_text(e.storage)));
     return out;
+  }
+
+  // What lies inside an op of the model has no name: the op's kind, as in encodings (`OP.KIND`).
+  std::string told_name(ValueId v) const {
+    const Value& value = graph_.value(v);
+    if (!value.name.empty() || value.kind != ValueKind::node) return value.name;
+    const Node& node = graph_.node(value.producer);
+    return cat(graph_.origin(node).name, ".", to_text(node.op));
   }
 
   // Steps of a recurrent layer read one weight: it has one encoding, with room for the biases of all.

@@ -97,6 +97,22 @@ output %c
   EXPECT_EQ(encoding_of_value(graph, "a_convert"), encoding_of_value(graph, "c"));
 }
 
+TEST(Quantize, a_nameless_value_that_is_converted_is_told_by_its_op) {
+  Graph graph = graph_of(R"(
+input %x: f32[1, 4]
+%a = sigmoid(%x) : f32[1, 4]
+%c = concat(%a, %x, dim=1) : f32[1, 8]
+output %c
+)");
+  const NodeId sigmoid = graph.first();
+  graph.value(graph.node(sigmoid).output()).name.clear();
+  const QuantizeReport report = quantized(graph, {}, seen_all(graph, -4, 4));
+  const std::string who = graph.origin(graph.node(sigmoid)).name;
+  ASSERT_EQ(report.converts.size(), 1u);
+  EXPECT_NE(report.converts[0].find(cat(" reads ", who, ".sigmoid: u8 to u8")), std::string::npos)
+      << report.converts[0];
+}
+
 TEST(Quantize, what_has_16_bits_keeps_all_and_an_8_bit_reader_takes_what_is_worth_it) {
   Graph graph = graph_of(R"(
 input %x: f32[1, 4]
