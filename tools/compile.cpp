@@ -7,7 +7,9 @@
 #include <set>
 
 #include "sixfold/base/mapped_file.h"
+#include "sixfold/base/recycled.h"
 #include "sixfold/base/sha256.h"
+#include "sixfold/emulator/emulator.h"
 #include "sixfold/import/import.h"
 #include "sixfold/package/package.h"
 #include "sixfold/pte/verify.h"
@@ -261,6 +263,9 @@ Status compile_command(const CompileOptions& options) {
   SF_TRY(check_alignment("--alignment", options.alignment, 1 << 20));
   SF_TRY(check_alignment("--segment-alignment", options.segment_alignment, 1 << 20));
   SF_TRY(check_alignment("--constant-alignment", options.constant_alignment, 1 << 20));
+  // What tries leave serves the lowering.
+  const KeepMemory keep;
+  emulator::set_memory(recycled_memory());
   SF_ASSIGN(std::vector<Compiled> compiled, compile_all(options));
   HtpReport htp_report;
   if (htp) SF_TRY(give_to_npu(compiled, options, &htp_report));

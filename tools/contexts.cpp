@@ -4,6 +4,7 @@
 
 #include "sixfold/base/mapped_file.h"
 #include "sixfold/base/sha256.h"
+#include "sixfold/qnn/wrapper.h"
 
 namespace sixfold::tools {
 namespace {
@@ -91,7 +92,16 @@ Result<std::vector<std::byte>> read_kept(const std::string& path) {
   if (!text.starts_with(kMagic)) return invalid_model("it is no context of this version");
   if (text.substr(kMagic.size(), kHashBytes) != sha256_hex(bytes.subspan(header)))
     return invalid_model("its hash is not that of its content");
-  return std::vector<std::byte>(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
+  std::vector<std::byte> out(qnn::kWrapperBytes);
+  out.reserve(out.size() + bytes.size() - header);
+  out.insert(out.end(), bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
+  return out;
+}
+
+std::vector<std::byte> wrapped(std::vector<std::byte> room_and_binary) {
+  const auto header = qnn::wrapper_of(std::span(room_and_binary).subspan(qnn::kWrapperBytes));
+  std::copy(header.begin(), header.end(), room_and_binary.begin());
+  return room_and_binary;
 }
 
 }  // namespace
@@ -108,9 +118,9 @@ Result<std::string> content_key(const qnn::Backend& backend, std::span<const qnn
   return sha256_hex(bytes_of(content));
 }
 
-Result<std::vector<std::byte>> ContextCache::binary(const qnn::Backend& backend,
-                                                    std::span<const qnn::GraphSpec> graphs,
-                                                    const qnn::ContextOptions& options) {
+Result<std::vector<std::byte>> ContextCache::payload(const qnn::Backend& backend,
+                                                     std::span<const qnn::GraphSpec> graphs,
+                                                     const qnn::ContextOptions& options) {
   std::string path;
   if (!folder_.empty()) {
     std::error_code error;
@@ -123,19 +133,21 @@ Result<std::vector<std::byte>> ContextCache::binary(const qnn::Backend& backend,
       auto kept = read_kept(path);
       if (kept.ok()) {
         ++hits_;
-        return kept;
+        return wrapped(std::move(kept).value());
       }
       notes_.push_back(cat("the kept context ", path, " is damaged and made anew: ", kept.error().message()));
     }
     ++misses_;
   }
-  SF_ASSIGN(std::vector<std::byte> binary, qnn::prepare_binary(backend, graphs, options));
+  SF_ASSIGN(std::vector<std::byte> bytes,
+            qnn::prepare_binary(backend, graphs, options, /*room=*/qnn::kWrapperBytes));
   if (!path.empty()) {
+    const auto binary = std::span<const std::byte>(bytes).subspan(qnn::kWrapperBytes);
     const std::string hash = sha256_hex(binary) + "\n";
     const std::span<const std::byte> parts[] = {bytes_of(kMagic), bytes_of(hash), binary};
     SF_TRY(write_file(path, parts));
   }
-  return binary;
+  return wrapped(std::move(bytes));
 }
 
 }  // namespace sixfold::tools

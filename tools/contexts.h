@@ -16,8 +16,9 @@ class ContextCache {
  public:
   explicit ContextCache(std::string folder) : folder_(std::move(folder)) {}  // empty: keeps nothing
 
-  Result<std::vector<std::byte>> binary(const qnn::Backend& backend, std::span<const qnn::GraphSpec> graphs,
-                                        const qnn::ContextOptions& options);
+  // With the header that ExecuTorch's runtime wants before it (qnn/wrapper.h).
+  Result<std::vector<std::byte>> payload(const qnn::Backend& backend, std::span<const qnn::GraphSpec> graphs,
+                                         const qnn::ContextOptions& options);
   size_t hits() const { return hits_; }
   size_t misses() const { return misses_; }
   const std::vector<std::string>& notes() const { return notes_; }  // files that were damaged

@@ -7,7 +7,6 @@
 #include "sixfold/pte/qnn_options.h"
 #include "sixfold/qnn/context.h"
 #include "sixfold/qnn/soc.h"
-#include "sixfold/qnn/wrapper.h"
 #include "sixfold/quantize/scheme.h"
 #include "sixfold/rewrite/encodings.h"
 #include "sixfold/rewrite/prepare.h"
@@ -169,12 +168,9 @@ struct Compiling {
 
 Result<DelegateSource> make_delegate(Compiling& c, std::span<const qnn::GraphSpec> specs,
                                      ContextCache& cache) {
-  SF_ASSIGN(const std::vector<std::byte> binary, cache.binary(*c.device.backend, specs, c.context));
+  SF_ASSIGN(std::vector<std::byte> blob, cache.payload(*c.device.backend, specs, c.context));
   DelegateSource delegate;
   delegate.id = pte::kQnnBackend;
-  const auto header = qnn::wrapper_of(binary);
-  std::vector<std::byte> blob(header.begin(), header.end());
-  blob.insert(blob.end(), binary.begin(), binary.end());
   delegate.blob = std::make_shared<const std::vector<std::byte>>(std::move(blob));
   delegate.specs.emplace_back(pte::kQnnSpecKey, pte::write_qnn_options(c.options));
   return delegate;

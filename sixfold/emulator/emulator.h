@@ -4,6 +4,7 @@
 // process, libQnnHtp.so and libQnnSystem.so of this project give them to others.
 #pragma once
 
+#include "sixfold/base/allocator.h"
 #include "sixfold/qnn/library.h"
 
 namespace sixfold::emulator {
@@ -15,6 +16,10 @@ const qnn::abi::SystemProvider* const* system_providers(uint32_t* count);
 
 qnn::Library library();  // for qnn::Backend
 qnn::SystemLibrary system_library();
+
+// Where what graphs size (weights, activations, binaries) comes from, for contexts that are made from now on;
+// by default the system. It must outlive them.
+void set_memory(Allocator& memory);
 
 // Threads of all kernels of this process; 0: one for each core. No graph may run meanwhile.
 void set_threads(size_t threads);

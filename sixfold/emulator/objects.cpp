@@ -29,6 +29,8 @@ Objects& objects() {
   return *all;
 }
 
+void set_memory(Allocator& memory) { objects().allocator = &memory; }
+
 namespace {
 // Threads begin with the first graph that runs.
 struct SharedPool {

@@ -148,7 +148,7 @@ Result<Context> Context::load(const Backend& backend, std::span<const std::byte>
   return out;
 }
 
-Result<std::vector<std::byte>> Context::binary() const {
+Result<std::vector<std::byte>> Context::binary(size_t room) const {
   const abi::Functions& f = backend_->functions();
   const Stage stage({kPreparing, graphs_.empty() ? "" : graphs_.front().name(), ", writing its context"});
   const QuietOutput quiet;
@@ -157,19 +157,19 @@ Result<std::vector<std::byte>> Context::binary() const {
   uint64_t size = 0, written = 0;
   if (const abi::ErrorCode e = f.context_binary_size(handle_.get(), &size); e != 0)
     return device_error("contextGetBinarySize", e, log.reason());
-  std::vector<std::byte> out(size);
-  if (const abi::ErrorCode e = f.context_binary(handle_.get(), out.data(), size, &written); e != 0)
+  std::vector<std::byte> out(room + size);
+  if (const abi::ErrorCode e = f.context_binary(handle_.get(), out.data() + room, size, &written); e != 0)
     return device_error("contextGetBinary", e, log.reason());
   if (written > size) return fail(Code::Device, "contextGetBinary wrote ", written, " bytes into ", size);
-  out.resize(written);
+  out.resize(room + written);
   return out;
 }
 
 Result<std::vector<std::byte>> prepare_binary(const Backend& backend, std::span<const GraphSpec> graphs,
-                                              const ContextOptions& options) {
+                                              const ContextOptions& options, size_t room) {
   const auto prepare = [&](const Backend& by) -> Result<std::vector<std::byte>> {
     SF_ASSIGN(const Context context, Context::build(by, graphs, options));
-    return context.binary();
+    return context.binary(room);
   };
   if (!crashed_before()) return prepare(backend);
   // A backend of its own: threads of this one are not in the child.

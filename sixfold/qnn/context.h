@@ -33,10 +33,10 @@ struct ContextOptions {
   bool bytes_stay = false;
 };
 
-// The binary of graphs as Context::build prepares them. Where the library has crashed before (qnn/stage.h) a
-// child prepares them, so that the next crash is an error of code Device.
+// The binary of graphs as Context::build prepares them, behind so many bytes of room. Where the library has
+// crashed before (qnn/stage.h) a child prepares them, so that the next crash is an error of code Device.
 Result<std::vector<std::byte>> prepare_binary(const Backend& backend, std::span<const GraphSpec> graphs,
-                                              const ContextOptions& options = {});
+                                              const ContextOptions& options = {}, size_t room = 0);
 
 // A graph that can run. Belongs to a Context, and lives as long.
 class ContextGraph {
@@ -83,7 +83,7 @@ class Context {
   static Result<Context> from_dlc(const Backend& backend, const SystemLibrary& system,
                                   std::span<const std::byte> bytes, const ContextOptions& options = {});
 
-  Result<std::vector<std::byte>> binary() const;  // of a context that was built
+  Result<std::vector<std::byte>> binary(size_t room = 0) const;  // of a context that was built
 
   ContextGraph* graph(std::string_view name);  // null: there is none
   std::deque<ContextGraph>& graphs() { return graphs_; }

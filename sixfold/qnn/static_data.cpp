@@ -4,6 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "sixfold/base/recycled.h"
 #include "sixfold/cpu/pool.h"
 #include "sixfold/qnn/round_run.h"
 #include "sixfold/qnn/types.h"
@@ -209,9 +210,7 @@ Result<Tensor> materialize(const StaticData& data) {
   for (size_t i = 0; i < source.shape.size(); ++i)
     shape.push_back(source.shape[data.order.empty() ? i : static_cast<size_t>(data.order[i])]);
   std::byte* bytes = nullptr;
-  Tensor out = Tensor::allocate(dtype, shape, &bytes);
-  if (out.count() > 0 && !bytes)
-    return fail(Code::OutOfMemory, "a constant of ", out.size_bytes(), " bytes does not fit into memory");
+  SF_ASSIGN(const Tensor out, Tensor::allocate(recycled_memory(), dtype, shape, &bytes));
 
   const bool plain = rounds && source.dtype == DType::f32 && source.is_contiguous() && !is_float(dtype) &&
                      data.grid.min >= INT32_MIN && data.grid.max <= INT32_MAX;

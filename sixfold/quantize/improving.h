@@ -5,9 +5,9 @@
 #include <memory>
 #include <optional>
 
+#include "sixfold/base/recycled.h"
 #include "sixfold/quantize/effort.h"
 #include "sixfold/quantize/improve.h"
-#include "sixfold/quantize/recycled.h"
 
 namespace sixfold {
 

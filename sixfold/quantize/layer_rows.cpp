@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "sixfold/quantize/recycled.h"
+#include "sixfold/base/recycled.h"
 
 namespace sixfold {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "sixfold/quantize/recycled.h"
+#include "sixfold/base/recycled.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "sixfold/quantize/round.cpp"

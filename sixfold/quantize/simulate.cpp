@@ -4,11 +4,11 @@
 #include <cmath>
 #include <numeric>
 
+#include "sixfold/base/recycled.h"
 #include "sixfold/engine/session.h"
 #include "sixfold/quantize/calibrate.h"
 #include "sixfold/quantize/live.h"
 #include "sixfold/quantize/masks.h"
-#include "sixfold/quantize/recycled.h"
 #include "sixfold/quantize/round.h"
 
 namespace sixfold {

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <thread>
 
+#include "sixfold/base/recycled.h"
 #include "sixfold/ops/conv/conv.h"
-#include "sixfold/quantize/recycled.h"
 #include "sixfold/rewrite/pipeline.h"
 
 namespace sixfold {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sixfold/cpu/pool.h"
 #include "sixfold/rewrite/rules.h"
 
 namespace sixfold {
@@ -18,6 +19,8 @@ const Node* open_product(const Graph& graph, ValueId v) {
     if (mutation.next == v) return nullptr;
   return node;
 }
+
+constexpr int64_t kManyElements = 1 << 18;  // worth other threads
 
 bool is_present(const Node& node, size_t i) { return node.input(i).valid(); }
 
@@ -142,12 +145,16 @@ Match fold_batch_norm(const Graph& graph, const Node& norm) {
   // Elements of one channel that lie side by side.
   const int64_t per_first = flat.count() / std::max<int64_t>(flat.shape[0], 1);
   const int64_t run = transposed ? per_first / std::max<int64_t>(flat.shape[1], 1) : per_first;
-  for (int64_t i = 0; i < flat.count(); i += run) {
-    const int64_t first = i / per_first;
-    const int64_t channel =
-        transposed ? first / (flat.shape[0] / groups) * flat.shape[1] + i % per_first / run : first;
-    scale_run(flat, i, run, scale[static_cast<size_t>(channel)], bytes);
-  }
+  const auto scale_runs = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin * run; i < end * run; i += run) {
+      const int64_t first = i / per_first;
+      const int64_t channel =
+          transposed ? first / (flat.shape[0] / groups) * flat.shape[1] + i % per_first / run : first;
+      scale_run(flat, i, run, scale[static_cast<size_t>(channel)], bytes);
+    }
+  };
+  const int64_t runs = flat.count() / std::max<int64_t>(run, 1);
+  cpu::Pool(flat.count() < kManyElements ? 1 : 0).for_ranges(runs, (runs + 15) / 16, scale_runs);
   Patch patch(graph, norm);
   patch.fold(*product);
   const ValueId new_weights = patch.constant(std::move(weights));

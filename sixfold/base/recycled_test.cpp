@@ -1,4 +1,4 @@
-#include "sixfold/quantize/recycled.h"
+#include "sixfold/base/recycled.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Memory for models that are made one after the other: what is given back is kept for the next one, since
-// touching fresh pages costs as much as packing weights into them.
+// Memory for what is made one after the other (models of calibration and tries, what is lowered): what is given
+// back is kept for the next one, since touching fresh pages costs as much as packing weights into them.
 #pragma once
 
 #include "sixfold/base/allocator.h"
