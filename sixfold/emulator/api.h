@@ -19,9 +19,10 @@ inline constexpr ErrorCode kOk = 0, kNotSupported = 1000, kMemory = 1002, kArgum
                            kGraphOp = 6005, kGraphUnconnected = 6007, kGraphFinalize = 6022,
                            kGraphNotFinalized = 6023, kGraphFinalized = 6024, kTensorHandle = 7001,
                            kTensorExists = 7003, kTensorParameter = 7004, kErrorUnknown = 10001,
-                           kLogArgument = 11000, kLogHandle = 11002, kProfileArgument = 12000,
-                           kProfileHandle = 12002, kDeviceConfig = 14001, kDeviceHandle = 14003,
-                           kSystemArgument = 30001, kSystemMalformed = 30010;
+                           kMemoryArgument = 8000, kMemoryHandle = 8001, kMemoryMapping = 8003,
+                           kMemoryShape = 8004, kMemoryType = 8005, kLogArgument = 11000, kLogHandle = 11002,
+                           kProfileArgument = 12000, kProfileHandle = 12002, kDeviceConfig = 14001,
+                           kDeviceHandle = 14003, kSystemArgument = 30001, kSystemMalformed = 30010;
 
 // property, backend, log, error
 ErrorCode property_has_capability(uint32_t key);
@@ -71,6 +72,10 @@ ErrorCode graph_retrieve(Handle context, const char* name, Handle* out);
 ErrorCode graph_execute(Handle graph, const abi::Tensor* inputs, uint32_t input_count, abi::Tensor* outputs,
                         uint32_t output_count, Handle profile, Handle signal);
 ErrorCode tensor_create_graph(Handle graph, abi::Tensor* tensor);
+
+// memory
+ErrorCode memory_register(Handle context, const abi::MemoryDescriptor* all, uint32_t count, Handle* out);
+ErrorCode memory_deregister(const Handle* handles, uint32_t count);
 
 // profile
 ErrorCode profile_create(Handle backend, uint32_t level, Handle* out);

@@ -35,13 +35,14 @@ Status validate(const abi::Op& op, const DeviceModel& device) {
 // Keys that the vendor's library on a host knows, and whether it says yes. Where it says so and refuses the
 // calls (memory 1101 to 1103, signals 308 and 1201 to 1203), so that clients have to try, no is said here.
 ErrorCode property_has_capability(uint32_t key) {
-  static constexpr uint16_t kYes[] = {106, 107, 202, 205, 206,  207,  208,  209,  210,  211,  213, 214, 218,
-                                      219, 221, 222, 302, 306,  311,  312,  313,  322,  323,  402, 403, 404,
-                                      505, 506, 507, 508, 1301, 1302, 1401, 1404, 1405, 1501, 1502};
-  static constexpr uint16_t kNo[] = {
-      105, 108, 212, 215,  216,  217,  220,  303,  304,  305,  307,  308,  309,  310,  314,  315,  316,
-      317, 318, 319, 320,  321,  401,  502,  503,  504,  517,  518,  519,  520,  521,  522,  523,  524,
-      525, 526, 527, 1001, 1002, 1101, 1102, 1103, 1104, 1105, 1201, 1202, 1203, 1402, 1403, 2001, 2002};
+  static constexpr uint16_t kYes[] = {106,  107,  202,  205,  206,  207,  208,  209, 210, 211,  213,
+                                      214,  218,  219,  221,  222,  302,  306,  311, 312, 313,  322,
+                                      323,  402,  403,  404,  501,  505,  506,  507, 508, 1101, 1102,
+                                      1103, 1301, 1302, 1401, 1404, 1405, 1501, 1502};
+  static constexpr uint16_t kNo[] = {105, 108,  212,  215,  216,  217,  220,  303,  304,  305,  307,  308,
+                                     309, 310,  314,  315,  316,  317,  318,  319,  320,  321,  401,  502,
+                                     503, 504,  517,  518,  519,  520,  521,  522,  523,  524,  525,  526,
+                                     527, 1001, 1002, 1104, 1105, 1201, 1202, 1203, 1402, 1403, 2001, 2002};
   if (std::find(std::begin(kYes), std::end(kYes), key) != std::end(kYes)) return kOk;
   return std::find(std::begin(kNo), std::end(kNo), key) != std::end(kNo) ? kPropertyNo : kPropertyUnknown;
 }

@@ -180,6 +180,7 @@ ErrorCode context_free(Handle handle, Handle profile) {
     if (!context) return kContextHandle;
     const std::lock_guard lock(context->building);
     for (const auto& g : context->graphs) objects().graphs.remove(g->handle);
+    objects().memories.remove_if([&](const MemoryObject& m) { return m.context.lock() == context; });
   }
   report(profile, 500, since(start), "QNN (deinit) time");
   return kOk;

@@ -89,9 +89,30 @@ struct Given {
   uint32_t tensor = 0;
   std::byte* data = nullptr;
   size_t bytes = 0;
+  std::shared_ptr<const MemoryObject> memory;  // stays while the graph runs, whoever gives it back
 };
 
-Result<Given> read_given(const Graph& graph, const abi::Tensor& t, TensorKind kind, uint32_t* batches) {
+struct Bytes {
+  std::byte* data = nullptr;
+  uint64_t size = 0;
+  std::shared_ptr<const MemoryObject> memory;
+};
+
+// Where the client wants a tensor read or written.
+Result<Bytes> bytes_given(const Held& held, const abi::Tensor& t) {
+  if (t.v1.memory_type == abi::kBuffer)
+    return Bytes{static_cast<std::byte*>(t.v1.buffer.data), t.v1.buffer.size_bytes, nullptr};
+  if (t.v1.memory_type != abi::kMemory)
+    return unsupported("tensor ", t.v1.id, " has memory of type ", t.v1.memory_type,
+                       ", expected a buffer (0) or what was registered (1)");
+  auto memory = objects().memories.find(t.v1.memory);
+  if (!memory || memory->context.lock() != held.context)
+    return invalid_argument("the memory of tensor ", t.v1.id, " is not registered with this context");
+  return Bytes{memory->data, memory->size_bytes, std::move(memory)};
+}
+
+Result<Given> read_given(const Held& held, const abi::Tensor& t, TensorKind kind, uint32_t* batches) {
+  const Graph& graph = held.graph();
   SF_ASSIGN(const uint32_t index, index_of(graph, t));
   if (index == kNone || graph.tensors()[index].kind != kind)
     return invalid_argument("tensor ", t.v1.id, " is no ", kind == TensorKind::app_write ? "input" : "output",
@@ -111,31 +132,30 @@ Result<Given> read_given(const Graph& graph, const abi::Tensor& t, TensorKind ki
   if (*batches == 0) *batches = times;
   if (times != *batches || times > kMostBatches)
     return invalid_argument(def.name, " is given for ", times, " batches, expected ", *batches);
-  if (t.v1.memory_type != 0)
-    return unsupported(def.name, " has memory of type ", t.v1.memory_type, ", expected a buffer (0)");
+  SF_ASSIGN(Bytes to, bytes_given(held, t));
   const uint64_t bytes = uint64_t{def.size_bytes()} * times;
-  if (!t.v1.buffer.data || t.v1.buffer.size_bytes < bytes)
-    return invalid_argument(def.name, " has ", bytes, " bytes, got ",
-                            t.v1.buffer.data ? t.v1.buffer.size_bytes : 0);
-  if (const size_t size = qnn::size_of(def.dtype); reinterpret_cast<uintptr_t>(t.v1.buffer.data) % size != 0)
+  if (!to.data || to.size < bytes)
+    return invalid_argument(def.name, " has ", bytes, " bytes, got ", to.data ? to.size : 0);
+  if (const size_t size = qnn::size_of(def.dtype); reinterpret_cast<uintptr_t>(to.data) % size != 0)
     return invalid_argument("the memory of ", def.name, " is not aligned to its elements of ", size,
                             " bytes");
-  return Given{index, static_cast<std::byte*>(t.v1.buffer.data), def.size_bytes()};
+  return Given{index, to.data, def.size_bytes(), std::move(to.memory)};
 }
 
 // Every input and output once.
-Status read_all(const Graph& graph, const abi::Tensor* tensors, uint32_t count, TensorKind kind,
+Status read_all(const Held& held, const abi::Tensor* tensors, uint32_t count, TensorKind kind,
                 std::vector<Given>& out, uint32_t* batches) {
+  const Graph& graph = held.graph();
   const auto& expected = kind == TensorKind::app_write ? graph.inputs() : graph.outputs();
   const char* what = kind == TensorKind::app_write ? " inputs" : " outputs";
   if (count != expected.size() || (count > 0 && !tensors))
     return invalid_argument("graph ", graph.name(), " has ", expected.size(), what, ", got ", count);
   std::vector<bool> seen(graph.tensors().size(), false);
   for (uint32_t i = 0; i < count; ++i) {
-    SF_ASSIGN(const Given given, read_given(graph, tensors[i], kind, batches));
+    SF_ASSIGN(Given given, read_given(held, tensors[i], kind, batches));
     if (seen[given.tensor]) return invalid_argument("tensor ", tensors[i].v1.id, " is given twice");
     seen[given.tensor] = true;
-    out.push_back(given);
+    out.push_back(std::move(given));
   }
   return {};
 }
@@ -270,8 +290,8 @@ ErrorCode graph_execute(Handle handle, const abi::Tensor* inputs, uint32_t input
   const auto start = Clock::now();
   std::vector<Given> given;
   uint32_t batches = 0;
-  Status s = read_all(graph, inputs, input_count, TensorKind::app_write, given, &batches);
-  if (s.ok()) s = read_all(graph, outputs, output_count, TensorKind::app_read, given, &batches);
+  Status s = read_all(held, inputs, input_count, TensorKind::app_write, given, &batches);
+  if (s.ok()) s = read_all(held, outputs, output_count, TensorKind::app_read, given, &batches);
   if (!s.ok()) return held.refuse(kGraphArgument, s.error());
   const auto profile = objects().profiles.find(profile_handle);
   std::vector<StepTime> times(profile && profile->level >= 2 ? graph.ops().size() : 0);

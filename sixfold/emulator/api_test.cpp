@@ -2,8 +2,10 @@
 #include "sixfold/emulator/api.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -111,6 +113,111 @@ TEST(EmulatorApi, freed_and_forged_handles_are_errors) {
     EXPECT_EQ(f().log_free(h), api::kLogHandle);
     EXPECT_EQ(f().profile_free(h), api::kProfileHandle);
   }
+}
+
+// A file of the client's in memory.
+struct SharedFile {
+  int fd = -1;
+  float* data = nullptr;
+  size_t bytes = 0;
+
+  explicit SharedFile(size_t size) : fd(::memfd_create("shared", 0)), bytes(size) {
+    EXPECT_EQ(::ftruncate(fd, static_cast<off_t>(bytes)), 0);
+    data = static_cast<float*>(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+  }
+  ~SharedFile() {
+    ::munmap(data, bytes);
+    ::close(fd);
+  }
+  SharedFile(const SharedFile&) = delete;
+  SharedFile& operator=(const SharedFile&) = delete;
+};
+
+TEST(EmulatorApi, graphs_read_and_write_memory_that_is_registered) {
+  Client c(4);
+  ASSERT_EQ(c.build(), 0u);
+  // The inputs are parts of one buffer, as ExecuTorch's shared memory is; the output is a buffer of its own.
+  SharedFile inputs(16384), output(4096);
+  constexpr uint64_t kAt = 5000;  // in the second page
+  std::copy_n(std::array{1.f, 2.f, 3.f, 4.f}.data(), 4, inputs.data);
+  std::copy_n(std::array{10.f, 20.f, 30.f, 40.f}.data(), 4, inputs.data + kAt / sizeof(float));
+  const abi::HtpMemory parts[] = {{abi::kHtpSharedBuffer, 16384, inputs.fd, 0},
+                                  {abi::kHtpSharedBuffer, 16384, inputs.fd, kAt}};
+  abi::MemoryDescriptor d[3] = {};
+  for (abi::MemoryDescriptor& one : d) {
+    one.rank = 1;
+    one.dims = c.dims;
+    one.dtype = DataType::f32;
+    one.type = abi::MemoryType::custom;
+  }
+  d[0].custom = &parts[0];
+  d[1].custom = &parts[1];
+  d[2].type = abi::MemoryType::ion;
+  d[2].fd = output.fd;
+  Handle memory[3] = {};
+  ASSERT_EQ(f().memory_register(c.context, d, 3, memory), 0u);
+
+  abi::Tensor in[] = {c.a, c.b}, out[] = {c.y};
+  for (abi::Tensor* t : {&in[0], &in[1], &out[0]}) t->v1.memory_type = abi::kMemory;
+  in[0].v1.memory = memory[0];
+  in[1].v1.memory = memory[1];
+  out[0].v1.memory = memory[2];
+  ASSERT_EQ(f().graph_execute(c.graph, in, 2, out, 1, nullptr, nullptr), 0u);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(output.data[i], left(static_cast<float>(11 * (i + 1))));
+
+  // Memory of another context, and memory that was given back, is none.
+  Client other(4);
+  ASSERT_EQ(other.build(), 0u);
+  abi::Tensor theirs[] = {other.a, other.b}, sum[] = {other.y};
+  theirs[0].v1.memory_type = theirs[1].v1.memory_type = sum[0].v1.memory_type = abi::kMemory;
+  theirs[0].v1.memory = theirs[1].v1.memory = sum[0].v1.memory = memory[0];
+  EXPECT_EQ(f().graph_execute(other.graph, theirs, 2, sum, 1, nullptr, nullptr), api::kGraphArgument);
+  EXPECT_EQ(f().memory_deregister(memory, 3), 0u);
+  EXPECT_EQ(f().memory_deregister(memory, 1), api::kMemoryHandle);
+  EXPECT_EQ(f().graph_execute(c.graph, in, 2, out, 1, nullptr, nullptr), api::kGraphArgument);
+}
+
+TEST(EmulatorApi, memory_that_is_not_there_is_not_registered) {
+  Client c(4);
+  SharedFile file(4096);
+  static const uint32_t too_many[] = {0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, page[] = {1025};
+  const auto refused = [&](ErrorCode code, auto change) {
+    abi::HtpMemory part{abi::kHtpSharedBuffer, 4096, file.fd, 0};
+    abi::MemoryDescriptor d{};
+    d.rank = 1;
+    d.dims = c.dims;
+    d.dtype = DataType::f32;
+    d.type = abi::MemoryType::ion;
+    d.fd = file.fd;
+    change(d, part);
+    if (d.type == abi::MemoryType::custom && !d.custom) d.custom = &part;
+    Handle memory = nullptr;
+    EXPECT_EQ(f().memory_register(c.context, &d, 1, &memory), code);
+    EXPECT_EQ(memory, nullptr);
+  };
+  using D = abi::MemoryDescriptor;
+  using H = abi::HtpMemory;
+  const auto custom = [](D& d) {
+    d.type = abi::MemoryType::custom;
+    d.room[0] = 0;
+  };
+  refused(api::kMemoryShape, [&](D& d, H&) { d.dims = nullptr; });
+  refused(api::kMemoryShape, [&](D& d, H&) { d.rank = 1000; });
+  refused(api::kMemoryShape, [&](D& d, H&) { d.rank = 3, d.dims = too_many; });
+  refused(api::kMemoryShape, [&](D& d, H&) { d.dtype = static_cast<DataType>(0x9999); });
+  refused(api::kMemoryShape, [&](D& d, H&) { d.dims = page; });  // beyond the file
+  refused(api::kMemoryMapping, [&](D& d, H&) { d.fd = -1; });
+  refused(api::kMemoryMapping, [&](D& d, H&) { d.fd = 1 << 20; });
+  refused(api::kMemoryType, [&](D& d, H&) { d.type = static_cast<abi::MemoryType>(9); });
+  refused(api::kMemoryType, [&](D& d, H& h) { custom(d), h.type = 2; });
+  refused(api::kMemoryShape, [&](D& d, H& h) { custom(d), h.offset = 4090; });
+  refused(api::kMemoryShape, [&](D& d, H& h) { custom(d), h.offset = UINT64_MAX - 3; });
+  refused(api::kMemoryShape, [&](D& d, H& h) { custom(d), h.size_bytes = 1 << 20, h.offset = 8192; });
+  EXPECT_EQ(f().memory_register(c.context, nullptr, 1, nullptr), api::kMemoryArgument);
+  Handle memory = nullptr;
+  const D d{};
+  EXPECT_EQ(f().memory_register(nullptr, &d, 1, &memory), api::kContextHandle);
+  EXPECT_EQ(f().memory_deregister(nullptr, 1), api::kMemoryArgument);
 }
 
 TEST(EmulatorApi, a_backend_that_is_freed_takes_its_graphs_along) {

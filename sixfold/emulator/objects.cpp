@@ -1,5 +1,7 @@
 #include "sixfold/emulator/objects.h"
 
+#include <sys/mman.h>
+
 #include <chrono>
 #include <cstdarg>
 
@@ -21,6 +23,10 @@ void LogObject::write(abi::LogLevel at, const char* format, ...) const {
   va_start(arguments, format);
   function(format, static_cast<uint32_t>(at), microseconds(), arguments);
   va_end(arguments);
+}
+
+MemoryObject::~MemoryObject() {
+  if (mapped) ::munmap(mapped, mapped_bytes);
 }
 
 // Never destroyed: clients may free handles while the process ends.

@@ -41,6 +41,20 @@ struct GraphObject {
   uint32_t vtcm_mb = 4, optimization_level = 0, hvx_threads = 0;
 };
 
+// A client's memory, mapped.
+struct MemoryObject {
+  MemoryObject() = default;
+  ~MemoryObject();
+  MemoryObject(const MemoryObject&) = delete;
+  MemoryObject& operator=(const MemoryObject&) = delete;
+
+  std::weak_ptr<ContextObject> context;
+  std::byte* mapped = nullptr;
+  size_t mapped_bytes = 0;
+  std::byte* data = nullptr;  // of the tensor
+  size_t size_bytes = 0;
+};
+
 struct ContextObject {
   std::shared_ptr<BackendObject> backend;
   DeviceModel device;
@@ -83,6 +97,7 @@ struct Objects {
   Registry<ContextObject> contexts;
   Registry<GraphObject> graphs;
   Registry<ProfileObject> profiles;
+  Registry<MemoryObject> memories;
   // The device that was made last: whom validation answers for.
   std::mutex mutex;
   DeviceModel last_device;

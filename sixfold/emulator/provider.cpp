@@ -62,11 +62,11 @@ abi::Functions functions() {
   f.profile_event_data = api::profile_event_data;
   f.profile_extended_event_data = slot(api::profile_extended_event_data);
   f.profile_free = api::profile_free;
-  f.unused_35_to_39[0] = slot(not_supported);  // memRegister
-  f.unused_35_to_39[1] = slot(not_supported);  // memDeRegister
-  f.unused_35_to_39[2] = slot(api::device_platform_info);
-  f.unused_35_to_39[3] = slot(api::device_free_platform_info);
-  f.unused_35_to_39[4] = slot(api::device_infrastructure);
+  f.memory_register = api::memory_register;
+  f.memory_deregister = api::memory_deregister;
+  f.device_platform_info = slot(api::device_platform_info);
+  f.device_free_platform_info = slot(api::device_free_platform_info);
+  f.device_infrastructure = slot(api::device_infrastructure);
   f.device_create = api::device_create;
   f.device_set_config = slot(api::device_set_config);
   f.device_info = slot(api::device_info);

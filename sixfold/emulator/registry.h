@@ -40,6 +40,11 @@ class Registry {
     objects_.erase(at);
     return out;
   }
+  template <typename Predicate>
+  void remove_if(const Predicate& predicate) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(objects_, [&](const auto& entry) { return predicate(*entry.second); });
+  }
   size_t size() const {
     const std::lock_guard lock(mutex_);
     return objects_.size();

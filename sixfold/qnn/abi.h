@@ -78,9 +78,31 @@ struct Quantize {
     const BlockExpansion* block_expansion;
   };
 };
+inline constexpr uint32_t kBuffer = 0, kMemory = 1;  // Tensor::memory_type
 struct Buffer {
   void* data;
   uint32_t size_bytes;  // not checked by the library
+};
+// Memory of the client's, by a file descriptor.
+enum class MemoryType : uint32_t { ion = 1, custom = 2, dma_buffer = 3 };
+struct MemoryDescriptor {
+  uint32_t rank;
+  const uint32_t* dims;
+  const char* shape_options;
+  DataType dtype;
+  MemoryType type;
+  union {
+    uint64_t room[2];
+    int32_t fd;          // ion, dma_buffer
+    const void* custom;  // HtpMemory
+  };
+};
+inline constexpr uint32_t kHtpSharedBuffer = 1;
+struct HtpMemory {
+  uint32_t type;
+  uint64_t size_bytes;  // of the whole buffer
+  int32_t fd;
+  uint64_t offset;  // of the tensor in it
 };
 // Version 1 is the front of version 2, which HTP takes too. What follows it is read of binaries that others
 // made: a byte for each axis whose extent may be smaller at execute, and sparse parameters, never used.
@@ -95,8 +117,11 @@ struct Tensor {
     Quantize quantize;
     uint32_t rank;
     const uint32_t* dims;
-    uint32_t memory_type;  // 0: buffer
-    Buffer buffer;
+    uint32_t memory_type;  // 0: buffer, 1: memory
+    union {
+      Buffer buffer;
+      Handle memory;
+    };
   } v1;
   struct {
     const uint8_t* is_dynamic;  // null: none is
@@ -285,12 +310,15 @@ struct Functions {
   ErrorCode (*profile_event_data)(uint64_t event, ProfileEvent* out);                      // 32
   Unused profile_extended_event_data;                                                      // 33
   ErrorCode (*profile_free)(Handle profile);                                               // 34
-  Unused unused_35_to_39[5];                                                               // memory, platform
-  ErrorCode (*device_create)(Handle log, ConfigList, Handle* out);                         // 40
-  Unused device_set_config, device_info;                                                   // 41, 42
-  ErrorCode (*device_free)(Handle device);                                                 // 43
-  Unused unused_44_to_47[4];                                                               // signals
-  ErrorCode (*error_message)(ErrorCode error, const char** out);                           // 48
+  ErrorCode (*memory_register)(Handle context, const MemoryDescriptor* all, uint32_t count,
+                               Handle* out);                                      // 35
+  ErrorCode (*memory_deregister)(const Handle* handles, uint32_t count);          // 36
+  Unused device_platform_info, device_free_platform_info, device_infrastructure;  // 37 to 39
+  ErrorCode (*device_create)(Handle log, ConfigList, Handle* out);                // 40
+  Unused device_set_config, device_info;                                          // 41, 42
+  ErrorCode (*device_free)(Handle device);                                        // 43
+  Unused unused_44_to_47[4];                                                      // signals
+  ErrorCode (*error_message)(ErrorCode error, const char** out);                  // 48
 };
 
 struct Provider {  // a static object of the library; only ever seen through a pointer
@@ -327,7 +355,9 @@ static_assert(sizeof(Tensor) == 144 && offsetof(Tensor, v1) == 8 && sizeof(Tenso
 static_assert(offsetof(Tensor, v1.name) == 16 && offsetof(Tensor, v1.dtype) == 32);
 static_assert(offsetof(Tensor, v1.quantize) == 40 && offsetof(Tensor, v1.rank) == 80);
 static_assert(offsetof(Tensor, v1.dims) == 88 && offsetof(Tensor, v1.memory_type) == 96);
-static_assert(offsetof(Tensor, v1.buffer) == 104);
+static_assert(offsetof(Tensor, v1.buffer) == 104 && offsetof(Tensor, v1.memory) == 104);
+static_assert(sizeof(MemoryDescriptor) == 48 && offsetof(MemoryDescriptor, fd) == 32);
+static_assert(sizeof(HtpMemory) == 32 && offsetof(HtpMemory, fd) == 16 && offsetof(HtpMemory, offset) == 24);
 static_assert(sizeof(Scalar) == 16 && sizeof(Param) == 160 && offsetof(Param, tensor) == 16);
 static_assert(sizeof(Op) == 80 && offsetof(Op, param_count) == 32 && offsetof(Op, outputs) == 72);
 static_assert(sizeof(Config) == 16 && sizeof(HtpDeviceConfig) == 16);
@@ -342,6 +372,7 @@ static_assert(offsetof(Functions, backend_validate_op) == 7 * 8 &&
               offsetof(Functions, context_free) == 14 * 8);
 static_assert(offsetof(Functions, graph_execute) == 21 * 8 && offsetof(Functions, log_create) == 25 * 8);
 static_assert(offsetof(Functions, profile_free) == 34 * 8 && offsetof(Functions, device_create) == 40 * 8);
+static_assert(offsetof(Functions, memory_register) == 35 * 8);
 static_assert(sizeof(Functions) == 49 * 8);
 static_assert(offsetof(Provider, functions) == 40 && offsetof(SystemProvider, functions) == 32);
 
