@@ -127,6 +127,18 @@ TEST(Lower, batches_of_five_axes_are_merged) {
                  {"FLOAT_32[12, 4, 5]", "MatMul("});
 }
 
+// The library leaves out the bias of a product in fixed point: [htp.linear.1].
+TEST(Lower, a_computed_weight_on_a_grid_is_a_layers) {
+  const auto linear = [](const char* encoding) {
+    return cat(
+        "input %x: f32[2, 4]", encoding, "\ninput %w: f32[3, 4]", encoding,
+        "\nconstant %b: f32[3] = [0.0, 2.5, -1.0]\n%y = linear(%x, %w, %b, activation=\"none\") : f32[2, 3]",
+        encoding, "\noutput %y");
+  };
+  expect_lowered(linear(kU8), {"FullyConnected("});
+  expect_lowered(linear(""), {"MatMul("});
+}
+
 TEST(Lower, random_numbers_are_drawn_by_the_device_where_its_steps_are_enough) {
   expect_lowered("%r = randn(shape=[2, 3], dtype=f32, seed=1) : f32[2, 3]\noutput %r",
                  {"FLOAT_16[2, 3] = RandomNormalLike(", "Cast("});

@@ -7,7 +7,8 @@ void matmul(Lowering& l) {
   l.add("MatMul", {l.in(0), l.in(1)}, {l.out()}, {{"transpose_in0", false}, {"transpose_in1", false}});
 }
 
-// x w^T + b. The device's layer is of two axes; a weight that is computed is a matrix product's operand.
+// x w^T + b. The device's layer is of two axes. With floats a weight that is computed is a matrix product's
+// operand; on a grid the library leaves that product's bias out [htp.linear.1].
 void linear(Lowering& l) {
   if (l.attrs().text("activation") != "none") return l.refuse("an activation belongs after it");
   const Shape in = l.shape(0), out = l.out_shape();
@@ -30,8 +31,8 @@ void linear(Lowering& l) {
   }
   const TensorRef x = flat ? l.in(0) : l.reshape(l.in(0), {rows, width});
   const TensorRef y = l.out(), part = flat ? y : l.temp({rows, count}, y);
-  if (l.constant(1))
-    l.add("FullyConnected", {x, l.weight(1, {}), l.bias(2)}, {part});
+  if (l.constant(1) || l.quantized())
+    l.add("FullyConnected", {x, l.constant(1) ? l.weight(1, {}) : l.in(1), l.bias(2)}, {part});
   else
     l.add("MatMul", {x, l.in(1), l.bias(2)}, {part}, {{"transpose_in0", false}, {"transpose_in1", true}});
   if (!flat) l.add("Reshape", {part}, {y});
