@@ -44,6 +44,25 @@ bool set_factor(QuantChannels& channels, int64_t i, Rounding rounding, double fa
 // The bias of an output channel: bias + the part of the input's zero point, where sum is that of its weights.
 int32_t fold_bias(Rounding rounding, int64_t bias, int64_t zero_point, int64_t sum);
 
+// The matrix unit multiplies by signed bytes. A column that reaches beyond [-128, 127] is scaled until the
+// number that does is -128 or 127: by a reciprocal of 16 bits after the point of what its factor grows by,
+// which has 11.
+struct ByteScale {
+  int64_t growth = 2048;       // of the factor, in 1/2048
+  int32_t reciprocal = 65536;  // of that, in 2^-16
+
+  static ByteScale of(int64_t least, int64_t most) {
+    const int64_t below = least < -128 ? -least * 16 : 0;
+    const int64_t above = most > 127 ? (most * 4096 + 127) / 254 : 0;
+    if (below == 0 && above == 0) return {};
+    const int64_t growth = below > above ? below : above;
+    return {growth, static_cast<int32_t>(((int64_t{1} << 27) + growth / 2) / growth)};
+  }
+  bool is_one() const { return growth == 2048; }
+  int32_t byte(int32_t number) const { return (number * reciprocal + 32768) >> 16; }
+  float factor() const { return static_cast<float>(growth) / 2048; }
+};
+
 struct QuantOutput {
   Rounding rounding = Rounding::matrix8;
   int32_t zero_point = 0;

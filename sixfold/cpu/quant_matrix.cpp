@@ -76,7 +76,6 @@ PackedColumns pack_block(const QuantMatrix& m, int64_t block, int8_t* high, int8
   int32_t v[kGroup][kBlock];
   PackedColumns out;
   Bytes bytes, low_bytes;
-  std::fill_n(out.largest, kBlock, 127);
   if constexpr (sizeof(T) == 2) {
     for (int64_t k = 0; k < m.inner; k += kGroup) {
       load_cell<T>(m, first, k, v);
@@ -108,20 +107,17 @@ PackedColumns pack_block(const QuantMatrix& m, int64_t block, int8_t* high, int8
         }
     }
     bool scaled = false;
-    for (int c = 0; c < kBlock; ++c)
-      if (least[c] < -128 || most[c] > 127) {
-        // Only numbers beyond the limits count, as the device has it.
-        out.largest[c] = std::max(least[c] < -128 ? -least[c] : 127, most[c] > 127 ? most[c] : 127);
-        scaled = true;
-      }
-    double divisor[kBlock];
-    for (int c = 0; c < kBlock; ++c) divisor[c] = out.largest[c];
+    int32_t reciprocal[kBlock];
+    for (int c = 0; c < kBlock; ++c) {
+      out.scale[c] = ByteScale::of(least[c], most[c]);
+      reciprocal[c] = out.scale[c].reciprocal;
+      scaled |= !out.scale[c].is_one();
+    }
     for (int64_t k = 0; k < m.inner; k += kGroup) {
       load_cell<T>(m, first, k, v);
       if (scaled)
         for (int j = 0; j < kGroup; ++j)
-          for (int c = 0; c < kBlock; ++c)
-            v[j][c] = static_cast<int32_t>(std::floor(static_cast<double>(v[j][c] * 127) / divisor[c] + 0.5));
+          for (int c = 0; c < kBlock; ++c) v[j][c] = (v[j][c] * reciprocal[c] + 32768) >> 16;
       bytes.add(v);
       store_cell(v, high + k * kBlock);
     }

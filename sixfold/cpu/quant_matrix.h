@@ -18,12 +18,12 @@ inline constexpr int32_t kLargestPair = 32639;  // of two signed bytes: 127 * 25
 
 // What packing a block finds out of each of its columns.
 struct PackedColumns {
-  int32_t largest[kQuantBlock];  // 8-bit numbers: the largest if one is beyond [-128, 127], else 127
+  ByteScale scale[kQuantBlock];  // of 8-bit numbers
   int64_t sum[kQuantBlock];      // of the numbers as they were packed
 };
 // One block of columns as [inner / 4][column][4] bytes, zeros in the padding, and the sums and flags of its
-// channels. 8-bit numbers of a column that reaches beyond [-128, 127] are scaled by 127 over its largest.
-// 16-bit ones, cut to kLargestPair, are two bytes, 256 high + low, the low one signed.
+// channels. 8-bit numbers of a column that reaches beyond bytes are scaled (ByteScale). 16-bit ones, cut to
+// kLargestPair, are two bytes, 256 high + low, the low one signed.
 PackedColumns pack_matrix_block(const QuantMatrix& matrix, int64_t block, int8_t* high, int8_t* low,
                                 QuantChannels& channels, QuantChannels& low_channels);
 

@@ -200,5 +200,20 @@ TEST(quant, sums_are_cut_before_they_are_scaled) {
   EXPECT_FALSE(set_factor(c, 0, Rounding::matrix8, std::nan("")));
 }
 
+// Measured: columns of MatMul's second operand that reach beyond bytes, one number of each row at a time.
+TEST(quant, columns_beyond_bytes_are_scaled_by_a_reciprocal_of_16_bits) {
+  const auto expect = [](int64_t least, int64_t most, int64_t growth,
+                         std::initializer_list<std::array<int, 2>> of) {
+    const ByteScale scale = ByteScale::of(least, most);
+    EXPECT_EQ(scale.growth, growth) << least << " " << most;
+    for (const auto& [number, byte] : of) EXPECT_EQ(scale.byte(number), byte) << least << " " << most;
+  };
+  expect(-128, 127, 2048, {{-128, -128}, {127, 127}, {-1, -1}});
+  expect(-120, 132, 2129, {{132, 127}, {92, 89}, {-92, -89}, {66, 63}});
+  expect(-5, 172, 2774, {{172, 127}, {128, 95}, {86, 63}});
+  expect(-1, 254, 4096, {{254, 127}, {1, 1}, {-1, 0}, {253, 127}});
+  expect(-131, 93, 2096, {{-131, -128}, {93, 91}});
+}
+
 }  // namespace
 }  // namespace sixfold::cpu

@@ -264,18 +264,25 @@ TEST_F(EmulatorAgreement, of_layer_norms_with_8_bits_is_complete) {
   expect_agreement({&op, 1}, 1);
 }
 
-TEST_F(EmulatorAgreement, of_products_of_activations) {
+TEST_F(EmulatorAgreement, of_products_of_activations_is_complete) {
   std::vector<OneOp> ops;
-  for (const bool wide : {false, true}) {
+  const auto add = [&ops](bool wide, double zero, DataType type, bool transposed) {
     OneOp op{.wide = wide};
+    const int32_t offset = static_cast<int32_t>(-zero) + (type == DataType::sfixed8 ? 128 : 0);
     const TensorRef x = op.x({2, 30, 64});
-    const TensorRef w = op.input("w", {2, 40, 64}, 128, DataType::ufixed8, {0.003f, -128});
+    const TensorRef w =
+        op.input("w", transposed ? Dims{2, 40, 64} : Dims{2, 64, 40}, zero, type, {0.003f, offset});
     const TensorRef y = op.y({2, 30, 40}, 64);
     op.graph.ops.push_back(
-        {"op", "MatMul", {x, w}, {y}, {{"transpose_in0", false}, {"transpose_in1", true}}});
+        {"op", "MatMul", {x, w}, {y}, {{"transpose_in0", false}, {"transpose_in1", transposed}}});
     ops.push_back(std::move(op));
+  };
+  for (const bool wide : {false, true}) {
+    // Zero points that leave columns beyond bytes, on either side.
+    for (const double zero : {128.0, 100.0, 160.0}) add(wide, zero, DataType::ufixed8, true);
+    add(wide, 120, DataType::sfixed8, false);  // floats
   }
-  expect_agreement(ops, 0.998);
+  expect_agreement(ops, 1);
 }
 
 }  // namespace

@@ -103,9 +103,8 @@ Factors::Factors(const TensorDef& x, const TensorDef& weights, const TensorDef& 
       largest_(largest_scale(weights, outputs)),
       all_(x.encoding().scale * largest_ / y.encoding().scale) {}
 
-double Factors::operator()(int64_t output) const {
-  return static_cast<double>(all_ *
-                             (weights_.channel_encoding(static_cast<size_t>(output)).scale / largest_));
+float Factors::operator()(int64_t output) const {
+  return all_ * (weights_.channel_encoding(static_cast<size_t>(output)).scale / largest_);
 }
 
 std::vector<int64_t> biases_of(const TensorDef& bias, const TensorDef& x, const TensorDef& weights,
@@ -175,14 +174,13 @@ int64_t zero_point_in_sums(const TensorDef& y, double factor) {
 
 using PhaseIndex = std::function<int64_t(size_t phase, int64_t tap, int64_t input, int64_t output)>;
 
-// Fills a window's packed bytes. An output channel whose numbers are no bytes is rounded so that its largest
-// is 127, as the device does.
+// Fills a window's packed bytes. An output channel whose numbers are no bytes is scaled (cpu::ByteScale).
 static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t phase,
                          const PhaseIndex& index, std::byte* packed) {
   const cpu::QuantWindow& w = p.window;
   const FixedWeights weights(spec.weights, w.inputs());
   const bool bytes = weights.are_bytes();
-  std::vector<int64_t> largest(bytes ? 0 : static_cast<size_t>(w.out_channels), 127);
+  std::vector<cpu::ByteScale> scales(static_cast<size_t>(w.out_channels));
   std::array<int64_t, cpu::kQuantBlock> values{};
   const int8_t* const plain = weights.bytes();
   // Where a tap's numbers are for the outputs from `first` on: outputs of a group are equally far apart, and
@@ -212,23 +210,22 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
       weights.read(at, count > 1 ? index(phase, tap, input, first + 1) - at : 0, first, input, to);
     return to;
   };
-  for (int64_t o = 0; !bytes && o < w.out_channels; ++o)
+  for (int64_t o = 0; !bytes && o < w.out_channels; ++o) {
+    int64_t least = 0, most = 0;
     for (int64_t t = 0; t < w.taps(); ++t)
-      for (int64_t i = 0; i < w.inputs(); ++i)
-        largest[static_cast<size_t>(o)] =
-            std::max(largest[static_cast<size_t>(o)], std::abs(read(t, i, o, 1)[0]));
+      for (int64_t i = 0; i < w.inputs(); ++i) {
+        const int64_t number = read(t, i, o, 1)[0];
+        least = std::min(least, number), most = std::max(most, number);
+      }
+    scales[static_cast<size_t>(o)] = cpu::ByteScale::of(least, most);
+  }
   pack_quant(
       w,
       [&](int64_t tap, int64_t input, int64_t first, std::span<int32_t> outputs) {
         if (plain) return read_plain(tap, input, first, outputs);
         const auto numbers = read(tap, input, first, outputs.size());
-        for (size_t i = 0; i < outputs.size(); ++i) {
-          const int64_t most = bytes ? 127 : largest[static_cast<size_t>(first) + i];
-          outputs[i] = static_cast<int32_t>(
-              most == 127 ? numbers[i]
-                          : static_cast<int64_t>(std::floor(
-                                static_cast<double>(numbers[i]) * 127 / static_cast<double>(most) + 0.5)));
-        }
+        for (size_t i = 0; i < outputs.size(); ++i)
+          outputs[i] = scales[static_cast<size_t>(first) + i].byte(static_cast<int32_t>(numbers[i]));
       },
       packed);
   cpu::QuantChannels* channels = quant_channels(w, packed);
@@ -239,9 +236,10 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
   const Factors factors(spec.x, spec.weights, spec.y, w.out_channels);
   for (int64_t o = 0; o < w.out_channels; ++o) {
     const auto [block, i] = quant_place(w, o);
-    const double grow = bytes ? 1 : growth(largest[static_cast<size_t>(o)]);
-    double factor = factors(o) * grow;
-    const auto bias = static_cast<int64_t>(static_cast<double>(biases[static_cast<size_t>(o)]) / grow);
+    const float grow = scales[static_cast<size_t>(o)].factor();
+    auto factor = static_cast<double>(factors(o) * grow);
+    const auto bias =
+        static_cast<int64_t>(static_cast<double>(biases[static_cast<size_t>(o)]) / static_cast<double>(grow));
     int64_t folded = cpu::fold_bias(sums ? matrix_rounding(spec.x) : p.output.rounding, bias,
                                     p.input.zero_point, channels[block].sum[i]);
     if (vector && w.depthwise())  // the output's zero point is scaled with the sum

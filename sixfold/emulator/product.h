@@ -57,7 +57,7 @@ std::vector<int64_t> biases_of(const TensorDef& bias, const TensorDef& x, const 
 class Factors {
  public:
   Factors(const TensorDef& x, const TensorDef& weights, const TensorDef& y, int64_t outputs);
-  double operator()(int64_t output) const;
+  float operator()(int64_t output) const;
 
  private:
   const TensorDef& weights_;
@@ -78,11 +78,6 @@ cpu::Rounding matrix_rounding(const TensorDef& x);
 inline int64_t fold_pair_bias(bool wide, int64_t bias, int64_t part) {
   if (!wide) return bias / 256 - ((part + 128) >> 8);
   return (bias + (bias < 0 ? -32768 : 32768)) / 65536 - ((part + 32768) >> 16);
-}
-
-// By how much the factor of a channel grows whose largest number was brought to 127: 11 bits after the point.
-inline double growth(int64_t largest) {
-  return largest <= 127 ? 1 : std::floor(static_cast<double>(largest) / 127 * 2048 + 0.5) / 2048;
 }
 
 inline void cut(cpu::QuantOutput& out, Clamp clamp) {

@@ -96,6 +96,7 @@ Result<Step> prepare_matmul(const OpView& op, Prepare& prepare) {
   if (op.in(2).is_present() && !op.in(2).is_constant())
     return prepare_late(op, prepare_matmul, prepare);
   if (x.is_float()) return prepare_float_matrices(op, s, prepare);
+  if (takes_reals(op, s)) return prepare_real_matrices(op, s, prepare);
   if (!w.is_constant() || qnn::size_of(w.dtype) != 1 || s.batches.size() > 1 || s.transposed_x)
     return prepare_packed_late(op, s, prepare);
   Fixed state;

@@ -26,6 +26,9 @@ struct MatrixShape {
 Result<MatrixShape> read_matrices(const OpView& op);
 
 Result<Step> prepare_float_matrices(const OpView& op, const MatrixShape& shape, Prepare& prepare);
+// Fixed-point products that Qualcomm's library computes in floats.
+bool takes_reals(const OpView& op, const MatrixShape& shape);
+Result<Step> prepare_real_matrices(const OpView& op, const MatrixShape& shape, Prepare& prepare);
 // Weights that are packed when the op runs: activations, and all 16-bit ones.
 Result<Step> prepare_packed_late(const OpView& op, const MatrixShape& shape, Prepare& prepare);
 

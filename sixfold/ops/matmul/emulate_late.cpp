@@ -1,8 +1,8 @@
 // Fixed-point products whose second operand is packed when the op runs.
 //
-// The matrix unit multiplies by signed bytes. A column of the second operand whose largest number is beyond
-// 127 is rounded so that it is that, and its factor grows. 16-bit numbers are two bytes, w = 256 high + low
-// with a signed low byte, so what is above 32639 is cut; sums are then cut to 65536 rather than 256.
+// The matrix unit multiplies by signed bytes. A column of the second operand that reaches beyond them is
+// scaled (cpu::ByteScale), and its factor grows. 16-bit numbers are two bytes, w = 256 high + low with a
+// signed low byte, so what is above 32639 is cut; sums are then cut to 65536 rather than 256.
 #include <cstring>
 
 #include "sixfold/cpu/broadcast.h"
@@ -22,8 +22,8 @@ struct Late {
   cpu::Stored w_stored = cpu::Stored::u8;
   bool wide_weights = false;
   int64_t offset_w = 0;
-  double factor = 1;
-  std::vector<double> shares;  // of the factor, by column; empty: all of it
+  float factor = 1;
+  std::vector<float> shares;  // of the factor, by column; empty: all of it
   cpu::QuantInput input;
   cpu::QuantOutput output;
   const int32_t* bias = nullptr;  // [columns]; null: none
@@ -57,20 +57,22 @@ struct Late {
         pack_matrix_block(matrix, block, reinterpret_cast<int8_t*>(high) + block * l.block_bytes,
                           reinterpret_cast<int8_t*>(low) + block * l.block_bytes, channels, low_channels);
     for (int64_t c = 0; c < count; ++c)
-      finish_channel(channels, c, first + c, columns.sum[c], wide_weights ? 1 : growth(columns.largest[c]));
+      finish_channel(channels, c, first + c, columns.sum[c], columns.scale[c].factor());
   }
 
   void finish_channel(cpu::QuantChannels& channels, int64_t c, int64_t column, int64_t sum,
-                      double grow) const {
-    const auto b = static_cast<int64_t>(bias ? static_cast<double>(bias[column]) / grow : 0);
-    if (!shares.empty()) grow *= shares[static_cast<size_t>(column)];
+                      float grow) const {
+    const auto b =
+        static_cast<int64_t>(bias ? static_cast<double>(bias[column]) / static_cast<double>(grow) : 0);
+    const float share = shares.empty() ? 1 : shares[static_cast<size_t>(column)];
+    const auto all = static_cast<double>(factor * share * grow);
     if (!wide_weights) {
       channels.bias[c] = cpu::fold_bias(output.rounding, b, input.zero_point, sum);
-      cpu::set_factor(channels, c, output.rounding, factor * grow);
+      cpu::set_factor(channels, c, output.rounding, all);
       return;
     }
     channels.bias[c] = static_cast<int32_t>(fold_pair_bias(input.wide, b, input.zero_point * sum));
-    cpu::set_factor(channels, c, cpu::Rounding::matrix16, factor * grow * (input.wide ? 256 : 1));
+    cpu::set_factor(channels, c, cpu::Rounding::matrix16, all * (input.wide ? 256 : 1));
   }
 
   void pack(const std::byte* w, std::byte* high, std::byte* low, cpu::Pool& pool) const {
@@ -179,18 +181,18 @@ Result<Step> prepare_packed_late(const OpView& op, const MatrixShape& s, Prepare
     return unsupported("the emulator has no products of 16-bit rows of ", s.inner, ", at most ", kMostInner);
   const ScaleOffset first = by_column ? w.channel_encoding(0) : w.encoding();
   state.offset_w = first.offset;
-  state.factor = static_cast<double>(x.encoding().scale) * static_cast<double>(first.scale) /
-                 static_cast<double>(y.encoding().scale);
+  state.factor = x.encoding().scale * first.scale / y.encoding().scale;
   for (int64_t c = 0; by_column && c < s.columns; ++c) {
     const ScaleOffset e = w.channel_encoding(static_cast<size_t>(c));
-    state.shares.push_back(static_cast<double>(e.scale) / static_cast<double>(first.scale));
+    state.shares.push_back(e.scale / first.scale);
     cpu::QuantChannels one;
     if (e.offset != first.offset ||
-        !cpu::set_factor(one, 0, cpu::Rounding::matrix16, state.factor * 256 * state.shares.back()))
+        !cpu::set_factor(one, 0, cpu::Rounding::matrix16,
+                         static_cast<double>(state.factor * state.shares.back()) * 256))
       return unsupported("in[1], channel ", c, ", has scale ", e.scale, " and offset ", e.offset);
   }
   cpu::QuantChannels one;
-  if (!cpu::set_factor(one, 0, cpu::Rounding::matrix16, state.factor * 256))
+  if (!cpu::set_factor(one, 0, cpu::Rounding::matrix16, static_cast<double>(state.factor) * 256))
     return unsupported("in[0]'s scale times in[1]'s is ", state.factor, " of out[0]'s");
   state.input = quant_input(x);
   state.output = quant_output(y, state.wide_weights ? cpu::Rounding::matrix16 : matrix_rounding(x));
