@@ -1,6 +1,6 @@
 // Division, powers, remainders and slopes on the emulator: the exact function of the two reals, rounded once
-// to the nearest, ties away from zero. Fixed point divides by reciprocals of its own (emulate_quotient.h),
-// plain integers as integers.
+// to the nearest, ties away from zero. Fixed point divides by reciprocals of its own (emulate_quotient.h; a
+// floor of 16 bits does not), plain integers as integers.
 #include <cmath>
 
 #include "sixfold/emulator/elements.h"
@@ -69,11 +69,15 @@ struct Binary {
   template <typename T, typename B>
   void run_as(const Run& run) const {
     if constexpr (std::is_integral_v<T> && std::is_integral_v<B>) {
-      if (qnn::is_fixed(y.dtype) && (op == Real::divide || op == Real::power)) {
+      const bool whole = op == Real::floor_divide && sizeof(T) == 1;
+      if (qnn::is_fixed(y.dtype) && (op == Real::divide || op == Real::power || whole)) {
         const Quotient quotient(a, b, y);
-        return for_pairs(
-            loop, run.pool, cpu::kElementwiseGrain / 4, run.out<T>(), run.in<T>(0), run.in<B>(1),
-            [&](T p, B q) { return op == Real::power ? power(p, q) : static_cast<T>(quotient(p, q)); });
+        return for_pairs(loop, run.pool, cpu::kElementwiseGrain / 4, run.out<T>(), run.in<T>(0), run.in<B>(1),
+                         [&](T p, B q) {
+                           return op == Real::power ? power(p, q)
+                                  : whole           ? static_cast<T>(quotient.whole(p, q))
+                                                    : static_cast<T>(quotient(p, q));
+                         });
       }
     }
     const bool plain = std::is_integral_v<T> && !qnn::is_fixed(y.dtype);
