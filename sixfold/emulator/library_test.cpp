@@ -216,6 +216,39 @@ TEST(LibraryNumbers, fractions_between_pixels_are_halves) {
                         -0.52099609375, -0.875, 2.5625, -0.875, 3.1953125, 2.06640625}));
 }
 
+TEST(LibraryNumbers, images_twice_as_large_are_blended_in_floats_of_16_bits) {
+  const Operand x{DataType::f32,
+                  {1, 2, 3, 1},
+                  {},
+                  {1.0, 136.0, 0.01224517822265625, -0.51025390625, -3.0, -0.005275726318359375}};
+  EXPECT_EQ(halves(given("ResizeBilinear", {x}, DataType::f32, {1, 4, 6, 1}, {},
+                         {{"align_corners", false}, {"half_pixel_centers", true}})),
+            (Numbers{1.0,
+                     34.78125,
+                     102.3125,
+                     102.125,
+                     34.125,
+                     0.01224517822265625,
+                     0.6220703125,
+                     25.8125,
+                     76.125,
+                     76.0625,
+                     25.40625,
+                     0.0078582763671875,
+                     -0.1318359375,
+                     7.84375,
+                     23.8125,
+                     23.8125,
+                     7.9375,
+                     -0.0009002685546875,
+                     -0.51025390625,
+                     -1.1318359375,
+                     -2.376953125,
+                     -2.251953125,
+                     -0.755859375,
+                     -0.005275726318359375}));
+}
+
 // In parts of 2^-24.
 Numbers dequantized(DataType dtype, ScaleOffset grid, Numbers x) {
   const auto n = static_cast<uint32_t>(x.size());

@@ -1,9 +1,11 @@
 // Resampling of images [N, H, W, C] on the emulator.
 //
 // Fixed point: weights of 14 bits for each axis; products are summed exactly and scaled once, halves up.
-// Cubic weights are reals. Floats: in double, rounded to half once.
+// Cubic weights are reals. Floats: in double, rounded to half once; images twice as large, with half-pixel
+// centres, in the vector unit's own floats.
 #include <cmath>
 
+#include "sixfold/cpu/qhalf.h"
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
 #include "sixfold/emulator/layout.h"
@@ -122,6 +124,7 @@ Taps taps_of(const ResizeRule& rule, int64_t in, int64_t out) {
 struct Resize {
   Taps rows, columns;
   int64_t batch, in_height, in_width, height, width, channels;
+  bool doubles;  // linear, and both sides are twice as long, with half-pixel centres
   Codec x, y;
   double ratio;  // steps of the output for a step of the input
   Recode recode;
@@ -148,6 +151,20 @@ struct Resize {
     return static_cast<T>(
         std::clamp(q, static_cast<double>(y.limits.min), static_cast<double>(y.limits.max)));
   }
+  // a + f * (b - a), first along rows. What lies beyond the border has no part in it.
+  template <typename T>
+  cpu::QHalf doubled(const T* image, size_t fr, size_t fc) const {
+    const auto blend = [](const cpu::QHalf& a, const cpu::QHalf& b, double f) {
+      return f == 0 ? a : a + cpu::QHalf::of(static_cast<float>(f)) * (b - a);
+    };
+    const auto along = [&](int64_t r) {
+      const auto at = [&](int64_t c) {
+        return cpu::QHalf::of(static_cast<float>(image[(r * in_width + c) * channels]));
+      };
+      return blend(at(columns.at[fc]), at(columns.at[fc + 1]), columns.weights[fc + 1]);
+    };
+    return blend(along(rows.at[fr]), along(rows.at[fr + 1]), rows.weights[fr + 1]);
+  }
   template <typename T>
   void pixel(const T* image, T* out, int64_t r, int64_t c) const {
     const auto nr = static_cast<size_t>(rows.count), nc = static_cast<size_t>(columns.count);
@@ -170,6 +187,8 @@ struct Resize {
         }
         const int64_t q = std::clamp((sum + (1 << 27)) >> 28, x.limits.min, x.limits.max);
         out[k] = static_cast<T>(recode.same ? q : recode(q, false));
+      } else if (doubles) {
+        out[k] = y.encode<T>(static_cast<double>(doubled(image + k, fr, fc).value()));
       } else {
         double sum = 0;
         for (size_t i = 0; i < nr; ++i)
@@ -220,9 +239,11 @@ Result<Step> prepare_resize(const OpView& op, Prepare& prepare) {
   const TensorDef &x = op.in(0), &y = op.out();
   const ResizeRule rule = rule_of(op);
   const Codec from = Codec::of(x), to = Codec::of(y);
+  const bool doubles = rule.mode == Mode::linear && rule.places == Places::half_pixel &&
+                       y.dims[1] == 2 * x.dims[1] && y.dims[2] == 2 * x.dims[2];
   return prepare.step(Resize{taps_of(rule, x.dims[1], y.dims[1]), taps_of(rule, x.dims[2], y.dims[2]),
-                             x.dims[0], x.dims[1], x.dims[2], y.dims[1], y.dims[2], x.dims[3], from, to,
-                             from.scale == to.scale ? 1.0 : from.scale / to.scale,
+                             x.dims[0], x.dims[1], x.dims[2], y.dims[1], y.dims[2], x.dims[3], doubles, from,
+                             to, from.scale == to.scale ? 1.0 : from.scale / to.scale,
                              Recode::between(x, y, true)});
 }
 
