@@ -121,29 +121,76 @@ void transposed(const Gemm& g) {
   }
 }
 
+// As block and edge, with sums of 64 bits, whose result is rounded to a float.
+using F64 = hn::ScalableTag<double>;
+using V64 = hn::Vec<F64>;
+
+template <int Rows, int Vectors>
+void wide_block(const Gemm& g, int64_t row, int64_t column, size_t count) {
+  const F64 d;
+  const hn::Rebind<float, F64> half;
+  const size_t lanes = hn::Lanes(d);
+  V64 sums[Rows][Vectors];
+  for (auto& of_row : sums)
+    for (V64& sum : of_row) sum = hn::Zero(d);
+  HWY_ALIGN float last[HWY_MAX_BYTES / sizeof(float)] = {};
+  for (int64_t k = 0; k < g.inner; ++k) {
+    const float* b = g.b + k * g.b_step + column;
+    if (count < lanes * Vectors) {
+      std::memcpy(last, b, count * sizeof(float));
+      b = last;
+    }
+    V64 numbers[Vectors];
+    for (int v = 0; v < Vectors; ++v)
+      numbers[v] = hn::PromoteTo(d, hn::LoadU(half, b + static_cast<size_t>(v) * lanes));
+    for (int r = 0; r < Rows; ++r) {
+      const V64 a = hn::Set(d, static_cast<double>(g.a[(row + r) * g.a_step + k]));
+      for (int v = 0; v < Vectors; ++v) sums[r][v] = hn::MulAdd(a, numbers[v], sums[r][v]);
+    }
+  }
+  HWY_ALIGN float out[2 * HWY_MAX_BYTES / sizeof(float)] = {};
+  for (int r = 0; r < Rows; ++r) {
+    for (int v = 0; v < Vectors; ++v)
+      hn::StoreU(hn::DemoteTo(half, sums[r][v]), half, out + static_cast<size_t>(v) * lanes);
+    for (size_t i = 0; i < count; ++i) put(g, row + r, column + static_cast<int64_t>(i), out[i]);
+  }
+}
+
+template <int Vectors>
+void wide_columns(const Gemm& g, int64_t column, size_t count) {
+  int64_t row = 0;
+  for (; row + 4 <= g.rows; row += 4) wide_block<4, Vectors>(g, row, column, count);
+  for (; row < g.rows; ++row) wide_block<1, Vectors>(g, row, column, count);
+}
+
+void wide(const Gemm& g) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(F64()));
+  int64_t column = 0;
+  for (; column + 2 * lanes <= g.columns; column += 2 * lanes)
+    wide_columns<2>(g, column, static_cast<size_t>(2 * lanes));
+  for (; column < g.columns; column += lanes)
+    wide_columns<1>(g, column, static_cast<size_t>(std::min(lanes, g.columns - column)));
+}
+
 void products_of_channels(std::span<const float* const> x, const float* w, int64_t channels, float* y) {
-  const F32 d;
+  const F64 d;
+  const hn::Rebind<float, F64> half;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
-  for (; c + 2 * lanes <= channels; c += 2 * lanes) {
-    V32 left = hn::Zero(d), right = hn::Zero(d);
-    for (size_t t = 0; t < x.size(); ++t) {
-      if (!x[t]) continue;
-      const float* const tap = w + static_cast<int64_t>(t) * channels + c;
-      left = hn::MulAdd(hn::LoadU(d, x[t] + c), hn::LoadU(d, tap), left);
-      right = hn::MulAdd(hn::LoadU(d, x[t] + c + lanes), hn::LoadU(d, tap + lanes), right);
-    }
-    hn::StoreU(left, d, y + c);
-    hn::StoreU(right, d, y + c + lanes);
-  }
-  for (; c < channels; c += lanes) {
-    const auto count = static_cast<size_t>(std::min(lanes, channels - c));
-    V32 sum = hn::Zero(d);
+  for (; c + lanes <= channels; c += lanes) {
+    V64 sum = hn::Zero(d);
     for (size_t t = 0; t < x.size(); ++t)
       if (x[t])
-        sum = hn::MulAdd(load_some(d, x[t] + c, count),
-                         load_some(d, w + static_cast<int64_t>(t) * channels + c, count), sum);
-    store_some(sum, d, y + c, count);
+        sum = hn::MulAdd(hn::PromoteTo(d, hn::LoadU(half, x[t] + c)),
+                         hn::PromoteTo(d, hn::LoadU(half, w + static_cast<int64_t>(t) * channels + c)), sum);
+    hn::StoreU(hn::DemoteTo(half, sum), half, y + c);
+  }
+  for (; c < channels; ++c) {
+    double sum = 0;
+    for (size_t t = 0; t < x.size(); ++t)
+      if (x[t])
+        sum += static_cast<double>(x[t][c]) * static_cast<double>(w[static_cast<int64_t>(t) * channels + c]);
+    y[c] = static_cast<float>(sum);
   }
 }
 
@@ -182,7 +229,10 @@ HWY_AFTER_NAMESPACE();
 namespace sixfold::cpu {
 
 HWY_EXPORT(multiply);
-void sgemm_simd(const Gemm& g) { HWY_DYNAMIC_DISPATCH(multiply)(g); }
+void sgemm_plain(const Gemm& g) { HWY_DYNAMIC_DISPATCH(multiply)(g); }
+
+HWY_EXPORT(wide);
+void sgemm_simd(const Gemm& g) { HWY_DYNAMIC_DISPATCH(wide)(g); }
 
 HWY_EXPORT(products_of_channels);
 void channel_products(std::span<const float* const> x, const float* w, int64_t channels, float* y) {

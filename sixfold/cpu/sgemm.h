@@ -23,10 +23,13 @@ struct Gemm {
 };
 
 // Our own, for builds without oneDNN.
+void sgemm_plain(const Gemm& g);
+
+// Sums of 64 bits, rounded once: those of halves are exact, as the matrix unit's are. b is not transposed.
 void sgemm_simd(const Gemm& g);
 
-// A point of a convolution whose channels are apart: y[c] is the sum over taps of x[t][c] * w[t * channels +
-// c]. A tap outside of the image is null.
+// Likewise, a point of a convolution whose channels are apart: y[c] is the sum over taps of x[t][c] * w[t *
+// channels + c]. A tap outside of the image is null.
 void channel_products(std::span<const float* const> x, const float* w, int64_t channels, float* y);
 
 // y = the half nearest to x + bias, as a float, and 65536 with its sign where IEEE has infinity or NaN; no
@@ -38,7 +41,7 @@ inline void sgemm(const Gemm& g) {
   dnnl_sgemm('N', g.transposed ? 'T' : 'N', g.rows, g.columns, g.inner, g.alpha, g.a, g.a_step, g.b, g.b_step,
              g.beta, g.c, g.c_step);
 #else
-  sgemm_simd(g);
+  sgemm_plain(g);
 #endif
 }
 

@@ -38,7 +38,7 @@ TEST(Sgemm, our_own_is_the_definition) {
     g.a = a.data();
     g.b = b.data();
     g.c = c.data();
-    sgemm_simd(g);
+    sgemm_plain(g);
     for (int64_t r = 0; r < g.rows; ++r) {
       for (int64_t k = 0; k < g.columns; ++k) {
         double sum = 0;
@@ -52,6 +52,40 @@ TEST(Sgemm, our_own_is_the_definition) {
       }
     }
   }
+}
+
+// One small product among large ones that cancel, and what is left is rounded once.
+TEST(Sgemm, sums_of_halves_are_exact) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 200; ++round) {
+    const auto pick = [&](int64_t most) { return std::uniform_int_distribution<int64_t>(1, most)(random); };
+    Gemm g{.rows = pick(9), .columns = pick(40), .inner = pick(50)};
+    const auto numbers = [&](int64_t n) {
+      std::vector<float> out(static_cast<size_t>(n));
+      for (float& x : out)
+        x = half_to_float(float_to_half(std::ldexp(std::uniform_real_distribution<float>(-1, 1)(random),
+                                                   static_cast<int>(pick(20)) - 10)));
+      return out;
+    };
+    g.a_step = g.inner, g.b_step = g.columns + 1, g.c_step = g.columns;
+    const auto a = numbers(g.rows * g.a_step), b = numbers(g.inner * g.b_step);
+    std::vector<float> c(static_cast<size_t>(g.rows * g.c_step), std::nanf(""));
+    g.a = a.data(), g.b = b.data(), g.c = c.data();
+    sgemm_simd(g);
+    for (int64_t at = 0; at < g.rows * g.columns; ++at) {
+      const int64_t r = at / g.columns, k = at % g.columns;
+      double sum = 0;  // 22 bits and 40 of exponents
+      for (int64_t i = 0; i < g.inner; ++i)
+        sum += static_cast<double>(a[static_cast<size_t>(r * g.a_step + i)]) *
+               static_cast<double>(b[static_cast<size_t>(i * g.b_step + k)]);
+      ASSERT_EQ(c[static_cast<size_t>(at)], static_cast<float>(sum)) << g.rows << 'x' << g.columns;
+    }
+  }
+  const float a[] = {1, 1, 1}, b[] = {32768, 0x1p-20f, -32768};
+  float c = 0;
+  sgemm_simd(
+      {.rows = 1, .columns = 1, .inner = 3, .a = a, .a_step = 3, .b = b, .b_step = 1, .c = &c, .c_step = 1});
+  EXPECT_EQ(c, 0x1p-20f);
 }
 
 TEST(Sgemm, channels_apart_and_taps_outside) {

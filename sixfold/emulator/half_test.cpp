@@ -70,6 +70,13 @@ TEST(DeviceHalf, ties_go_away_from_zero_but_in_the_matrix_unit) {
   }
 }
 
+TEST(DeviceHalf, a_bias_that_is_subnormal_has_a_hidden_bit) {
+  EXPECT_EQ(to_bias(0), 0);
+  EXPECT_EQ(to_bias(0x1p-14f), 0x1p-14f);
+  EXPECT_EQ(to_bias(0x1p-24f), 0x1p-15f + 0x1p-25f);
+  EXPECT_EQ(to_bias(-0x3p-24f), -0x1p-15f - 0x3p-25f);
+}
+
 // Sums of products are rounded once, with the bias that is added to them.
 TEST(DeviceHalf, a_product_hands_on_its_sums_to_a_bias) {
   qnn::GraphSpec graph;

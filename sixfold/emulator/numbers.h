@@ -12,9 +12,9 @@
 
 namespace sixfold::emulator {
 
-// A half as the device's vector unit has it: the nearest, ties away from zero. The largest exponent is one like
-// the others, so numbers reach 131008; what is larger becomes that, as infinity and NaN do. Clients read 65536
-// (0x7c00) as infinity and what is beyond as NaN.
+// A half as the device's vector unit has it: the nearest, ties away from zero. The largest exponent is one
+// like the others, so numbers reach 131008; what is larger becomes that, as infinity and NaN do. Clients read
+// 65536 (0x7c00) as infinity and what is beyond as NaN.
 struct DeviceHalf {
   static constexpr float kLargest = 131008, kInfinity = 65536;
   uint16_t bits = 0;
@@ -34,10 +34,17 @@ struct DeviceHalf {
 };
 // The nearest of these, as a float: what the device keeps of a FLOAT_32.
 inline float to_half(float x) { return DeviceHalf(x); }
-// Sums and the matrix unit, whose halves are IEEE's: ties go to the even one, and beyond 65504 is infinity, which
-// is 65536 to other ops.
+// Sums and the matrix unit, whose halves are IEEE's: ties go to the even one, and beyond 65504 is infinity,
+// which is 65536 to other ops.
 inline float to_ieee_half(float x) {
   return std::abs(x) < 65520.0f ? half_to_float(float_to_half(x)) : std::copysign(DeviceHalf::kInfinity, x);
+}
+
+// What the matrix unit adds for a bias, a half: of one below 2^-14 it takes the exponent as it is stored, and
+// the hidden bit as if there were one.
+inline float to_bias(float half) {
+  const float size = std::abs(half);
+  return size == 0 || size >= 0x1p-14f ? half : std::copysign(0x1p-15f + size / 2, half);
 }
 
 // x * multiplier / 2^shift, rounded to the nearest, halves up.
