@@ -58,11 +58,11 @@ def test_rows_without_the_batch_are_refused_with_a_hint(digits, tmp_path):
     assert "f32[1, 8, 8] was given: the first axis, of 1, is missing (of n stacked samples, [n, 1, ...])" in message
 
 
-def test_a_list_names_npy_files_beside_it(digits, wanted, tmp_path):
+def test_a_list_names_npy_files_beside_it_or_here(digits, wanted, tmp_path):
     lines = []
     for i, digit in enumerate(digits):
         np.save(tmp_path / f"{i}.npy", digit)
-        lines.append(f"{i}.npy" if i % 2 else str(tmp_path / f"{i}.npy"))
+        lines.append([f"{i}.npy", str(tmp_path / f"{i}.npy"), os.path.relpath(tmp_path / f"{i}.npy")][i % 3])
     (tmp_path / "list.txt").write_text("\n".join(lines) + "\n\n")
     assert bytes_of(tmp_path / "m.pte", tmp_path / "list.txt") == wanted
 

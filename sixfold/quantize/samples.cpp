@@ -128,10 +128,14 @@ Result<std::unique_ptr<Samples>> open_list(const std::string& path) {
       const size_t stop = std::min(text.find_first_of(" \t\r\n", i), end);
       if (stop > i) {
         const fs::path name(text.substr(i, stop - i));
-        sample.push_back((name.is_absolute() ? name : folder / name).string());
         std::error_code error;
+        // Beside the list, as a list that is moved with its files; else where the caller is, as the
+        // runner's lists are.
+        const fs::path beside = folder / name;  // an absolute name stays as it is
+        sample.push_back((fs::is_regular_file(beside, error) ? beside : name).string());
         if (!fs::is_regular_file(sample.back(), error))
-          return invalid_argument(path, ":", line, " names ", sample.back(), ", which is no file");
+          return invalid_argument(path, ":", line, " names ", name.string(),
+                                  ", which is no file beside the list or here");
       }
       i = stop + 1;
     }
