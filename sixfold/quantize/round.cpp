@@ -119,6 +119,19 @@ Tensor rounded(const Tensor& data, const Encoding& encoding) {
   return out;
 }
 
+namespace {
+
+// Whether only rows are taken of a table, to its own grid: they are rounded there, and the whole of a
+// language model's words need no copy.
+bool is_rounded_by_rows(const Graph& graph, const Value& table) {
+  return table.encoding->axis < 0 && std::all_of(table.users.begin(), table.users.end(), [&](NodeId id) {
+           const Node& user = graph.node(id);
+           return user.op == Op::embedding && graph.value(user.output()).encoding == table.encoding;
+         });
+}
+
+}  // namespace
+
 Graph with_rounded_constants(const Graph& graph, cpu::Pool& pool, const RoundedConstants& which) {
   Graph out = graph;
   std::vector<bool> left(graph.value_count(), false);
@@ -150,7 +163,7 @@ Graph with_rounded_constants(const Graph& graph, cpu::Pool& pool, const RoundedC
   std::vector<ValueId> all;
   for (const Value& v : graph.values())
     if (v.kind == ValueKind::constant && v.encoding && v.type.dtype == DType::f32 && !v.users.empty() &&
-        !left[v.id.index])
+        !left[v.id.index] && !is_rounded_by_rows(graph, v))
       all.push_back(v.id);
   pool.for_each(all.size(), [&](size_t i) {
     const Value& v = graph.value(all[i]);

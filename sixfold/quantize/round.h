@@ -39,7 +39,7 @@ class ScaleIndex {
 };
 
 // A copy whose constants are rounded to their encodings, biases of products to 32-bit integers on the grid of
-// operand times weight.
+// operand times weight. A table whose rows have its own encoding once they are taken stays as it is.
 struct RoundedConstants {
   bool weights = true;  // of convolutions and linear layers
   bool biases = true;

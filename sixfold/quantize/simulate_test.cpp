@@ -34,6 +34,22 @@ TEST(Round, constants_by_channel_and_block) {
   for (size_t i = 0; i < 8; ++i) EXPECT_EQ(blocks.values<float>()[i], by_block[i]) << i;
 }
 
+TEST(Round, a_table_is_left_whose_rows_are_rounded) {
+  Graph graph = graph_of(R"(input %i: i64[2]
+constant %t: f32[3, 2] = [0.31, -0.83, 0.52, 0.27, -0.4, 0.9]
+%y = embedding(%t, %i) : f32[2, 2]
+output %y
+)");
+  const ValueId table = named(graph, "t"), rows = named(graph, "y");
+  graph.value(table).encoding = graph.value(rows).encoding = grid(0.1f, 128);
+  cpu::Pool pool(1);
+  const std::byte* const data = graph.value(table).constant.data;
+  EXPECT_EQ(with_rounded_constants(graph, pool).value(table).constant.data, data);
+  graph.value(rows).encoding = grid(0.2f, 128);
+  const Graph rounds = with_rounded_constants(graph, pool);
+  EXPECT_FLOAT_EQ(rounds.value(table).constant.values<float>()[1], -0.8f);
+}
+
 const char* kNet = R"(input %x: f32[1, 2, 4, 4]
 constant %w: f32[3, 2, 1, 1] = [0.31, -0.83, 0.52, 0.27, -0.4, 0.9]
 constant %v: f32[2, 3, 1, 1] = [0.7, -0.36, 0.44, 0.1, 0.61, -0.55]
