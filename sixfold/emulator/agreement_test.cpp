@@ -285,5 +285,80 @@ TEST_F(EmulatorAgreement, of_products_of_activations_is_complete) {
   expect_agreement(ops, 1);
 }
 
+TEST_F(EmulatorAgreement, of_conversions_of_bytes_is_complete) {
+  std::vector<OneOp> ops;
+  const Dims dims{1, 4, 16, 32};
+  const auto output = [&dims](float scale) {
+    return qnn::TensorSpec{.name = "y",
+                           .kind = TensorKind::app_read,
+                           .dtype = DataType::ufixed8,
+                           .dims = dims,
+                           .quantization = ScaleOffset{scale, -119}};
+  };
+  // A product with a number above zero is one, too.
+  for (const float ratio : {0.03f, 0.71f, 1.007f, 1.91f, 2.13f, 3.77f, 7.9f}) {
+    OneOp converts, multiplies;
+    const TensorRef x = converts.input("x", dims, 128, DataType::ufixed8, {0.0167f, -128});
+    converts.graph.ops.push_back({"op", "Convert", {x}, {converts.graph.add(output(0.0167f / ratio))}, {}});
+    const TensorRef a = multiplies.input("a", dims, 128, DataType::ufixed8, {0.0167f, -128});
+    qnn::TensorSpec one{.name = "b",
+                        .kind = TensorKind::constant,
+                        .dtype = DataType::ufixed8,
+                        .dims = {1},
+                        .quantization = ScaleOffset{0.0005f, 0}};
+    std::byte* byte = nullptr;
+    one.data.source = Tensor::allocate(DType::u8, Shape{1}, &byte);
+    *byte = std::byte{255};
+    const TensorRef b = multiplies.graph.add(std::move(one));
+    const TensorRef y = multiplies.graph.add(output(0.0167f * 255 * 0.0005f / ratio));
+    multiplies.graph.ops.push_back({"op", "ElementWiseMultiply", {a, b}, {y}, {}});
+    ops.push_back(std::move(converts));
+    ops.push_back(std::move(multiplies));
+  }
+  expect_agreement(ops, 1);
+}
+
+TEST_F(EmulatorAgreement, of_softmax_of_two_bytes_is_complete) {
+  std::vector<OneOp> ops;
+  for (const float scale : {0.00390625f, 0.0039f, 0.0021f, 0.006f}) {
+    OneOp op;
+    const Dims dims{1, 1, 700, 2};
+    const TensorRef x = op.input("x", dims, 128, DataType::ufixed8, {0.03f, -128});
+    const TensorRef y = op.graph.add({.name = "y",
+                                      .kind = TensorKind::app_read,
+                                      .dtype = DataType::ufixed8,
+                                      .dims = dims,
+                                      .quantization = ScaleOffset{scale, -5}});
+    op.graph.ops.push_back({"op", "Softmax", {x}, {y}, {{"axis", uint32_t{3}}}});
+    ops.push_back(std::move(op));
+  }
+  expect_agreement(ops, 1);
+}
+
+TEST_F(EmulatorAgreement, of_means_of_large_images_is_complete) {
+  std::vector<OneOp> ops;
+  for (const uint32_t channels : {16u, 32u})
+    for (const uint32_t height : {48u, 64u}) {
+      OneOp op{.wide = true};
+      const TensorRef x =
+          op.input("x", {1, height, 64, channels}, 20000, DataType::ufixed16, {0.0002f, -3000});
+      const TensorRef y = op.graph.add({.name = "y",
+                                        .kind = TensorKind::app_read,
+                                        .dtype = DataType::ufixed16,
+                                        .dims = {1, 1, 1, channels},
+                                        .quantization = ScaleOffset{0.00013f, -1000}});
+      op.graph.ops.push_back({"op",
+                              "PoolAvg2d",
+                              {x},
+                              {y},
+                              {words("filter_size", {height, 64}),
+                               words("stride", {height, 64}),
+                               words("pad_amount", {2, 2}, Dims(4, 0)),
+                               {"count_pad_for_edges", true}}});
+      ops.push_back(std::move(op));
+    }
+  expect_agreement(ops, 1);
+}
+
 }  // namespace
 }  // namespace sixfold::emulator

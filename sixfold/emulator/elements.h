@@ -116,12 +116,24 @@ inline std::vector<double> read_constant(const TensorDef& t) {
   return out;
 }
 
-// From one encoding to another in integers, rounded to the nearest, halves up. From 8 bits to 8 the
-// multiplier has 15 bits, and results are rounded to 64 parts of a step before: one 128th more. From 8 to 16
-// it has 16 bits. From 16 bits numbers are brought to parts of a step, by a multiplier of 2^-15, the zero
-// point's part is rounded to such parts by itself, and both together to steps. To 16 bits there are 8 parts;
-// elements at even places are rounded to them, those at odd places cut. To 8 bits the multiplier has 14 bits
-// and there are up to 128 parts, those of the number above; with less than 8 parts there are steps alone.
+// From 8 bits to 8, rounded to the nearest, halves up: the multiplier has 15 bits, and products are rounded
+// to 64 parts of a step before, or to what is left of them without 8 bits, which is less from a ratio of 2
+// on. From 16 on nothing is known but that parts are fine.
+inline Multiplier byte_multiplier(double ratio) {
+  Multiplier m = Multiplier::of(ratio, 15);
+  if (m.shift >= 11)
+    m.more = int64_t{1} << std::max(m.shift - 7, 7);
+  else if (m.shift >= 7)
+    m.more = int64_t{1} << (m.shift - 7);
+  return m;
+}
+
+// From one encoding to another in integers, rounded to the nearest, halves up. From 8 bits to 8 see above;
+// from 8 to 16 the multiplier has 16 bits. From 16 bits numbers are brought to parts of a step, by a
+// multiplier of 2^-15, the zero point's part is rounded to such parts by itself, and both together to steps.
+// To 16 bits there are 8 parts; elements at even places are rounded to them, those at odd places cut. To 8
+// bits the multiplier has 14 bits and there are up to 128 parts, those of the number above; with less than 8
+// parts there are steps alone.
 struct Recode {
   bool same = true;
   bool in_parts = false, odd_is_cut = false;
@@ -177,10 +189,8 @@ struct Recode {
       r.more_parts = r.ratio(sign + a.offset - 1) + ((int64_t{1} << r.part_bits) >> 1);
       return r;
     }
-    r.ratio = Multiplier::of(static_cast<double>(a.scale) / static_cast<double>(b.scale), narrow   ? 15
-                                                                                          : widens ? 16
-                                                                                                   : 31);
-    if (narrow && r.ratio.shift >= 7) r.ratio.more = int64_t{1} << (r.ratio.shift - 7);
+    const double ratio = static_cast<double>(a.scale) / static_cast<double>(b.scale);
+    r.ratio = narrow ? byte_multiplier(ratio) : Multiplier::of(ratio, widens ? 16 : 31);
     return r;
   }
   // The element at an even or an odd place of its tensor.

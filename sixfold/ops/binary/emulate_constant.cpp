@@ -33,7 +33,8 @@ bool is_zero(const TensorDef& t) {
   return std::all_of(values.begin(), values.end(), [](double v) { return v == 0; });
 }
 
-// Entry i is for the bits i of an element of in(from). All in floats, as the device has it.
+// Entry i is for the bits i of an element of in(from). A product with a number above zero is a conversion,
+// unless it would be one of 16 or more steps; all else is computed in floats, as the device has it.
 Result<const uint8_t*> table_of(const OpView& op, size_t from, Prepare& prepare) {
   const TensorDef& constant = op.in(1 - from);
   const Codec x = Codec::of(op.in(from)), y = Codec::of(op.out());
@@ -42,11 +43,18 @@ Result<const uint8_t*> table_of(const OpView& op, size_t from, Prepare& prepare)
     Codec::of(constant).read(constant.data, 0, 1, {&number, 1});
     const auto c = static_cast<float>(number), scale = static_cast<float>(x.scale);
     const float factor = scale * (1.0f / static_cast<float>(y.scale)) * c;
+    const bool converts = op.type == "ElementWiseMultiply" && factor > 0 && factor < 16;
+    const Multiplier ratio = byte_multiplier(x.scale * number / y.scale);
     for (size_t i = 0; i < table.size(); ++i) {
       const auto bits = static_cast<uint8_t>(i);
       const int64_t stored = x.limits.min < 0 ? static_cast<int8_t>(bits) : bits;
       const auto steps = static_cast<float>(stored + x.offset);
       const float v = steps * scale;
+      if (converts) {
+        const int64_t q = ratio(stored + x.offset) - y.offset;
+        table[i] = static_cast<uint8_t>(std::clamp(q, y.limits.min, y.limits.max));
+        continue;
+      }
       table[i] = op.type == "ElementWiseMultiply" ? y.encode_steps<uint8_t>(steps * factor)
                  : op.type == "ElementWiseAdd"    ? y.encode_entry(v + c)
                                                   : y.encode_entry(from == 0 ? v - c : c - v);

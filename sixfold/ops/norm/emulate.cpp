@@ -1,8 +1,8 @@
 // Softmax on the emulator. It is defined over reals, so fixed point is computed through a table of exponents
 // of the distance from the largest: e[d] = exp(-beta * scale * d), as integers of 30 bits; sums and the
-// quotient are integers. With 8 bits the table is the library's: 2^(-k * d), k of 8 bits, cut to 15 bits; and
-// the output's scale is cut to a multiple of 2^-16. With 16 bits k is cut to a multiple of 2^-22, and powers
-// of two are parabolas.
+// quotient are integers. With 8 bits and rows of more than 16 the table is the library's: 2^(-k * d), k of 8
+// bits, by parabolas; and the output's scale is cut to a multiple of 2^-16. With 16 bits k is cut to a
+// multiple of 2^-22, and powers of two are the same parabolas.
 #include <cmath>
 #include <numbers>
 
@@ -37,6 +37,17 @@ struct FixedSoftmax {
   AroundAxis around;
   cpu::SoftmaxRow row;
   int64_t size_in, size_out;
+  // Rows of two bytes: results are in steps of 1/255, the first is what the second leaves of 255, and these
+  // are the output's bytes for them. Else null.
+  const uint8_t* pairs = nullptr;
+
+  void compute(const std::byte* x, std::byte* y, uint32_t* exponents) const {
+    cpu::softmax_row(row, x, y, around.extent, exponents);
+    if (!pairs) return;
+    auto* bytes = reinterpret_cast<uint8_t*>(y);
+    bytes[0] = pairs[255 - bytes[1]];
+    bytes[1] = pairs[bytes[1]];
+  }
 
   // Rows that lie apart are brought together.
   template <typename T>
@@ -59,11 +70,11 @@ struct FixedSoftmax {
         const std::byte* x = run.ins[0] + at * size_in;
         std::byte* y = run.outs[0] + at * size_out;
         if (around.after == 1) {
-          cpu::softmax_row(row, x, y, n, exponents.data());
+          compute(x, y, exponents.data());
           continue;
         }
         copy(size_in, x, around.after, room.data(), 1, n);
-        cpu::softmax_row(row, room.data(), room.data() + 2 * n, n, exponents.data());
+        compute(room.data(), room.data() + 2 * n, exponents.data());
         copy(size_out, room.data() + 2 * n, 1, y, around.after, n);
       }
     });
@@ -122,7 +133,7 @@ Result<Step> prepare_softmax(const OpView& op, Prepare& prepare) {
   if (x.is_float()) return prepare.step(FloatSoftmax{around, beta, x.dtype});
   const double step = static_cast<double>(x.encoding().scale) * static_cast<double>(beta);
   const size_t count = qnn::size_of(x.dtype) == 1 ? 256 : 65536;
-  const bool narrow = count == 256 && qnn::size_of(y.dtype) == 1;
+  const bool narrow = count == 256 && qnn::size_of(y.dtype) == 1 && around.extent > 16;
   const double octaves = step * std::numbers::log2e;
   int exponent = 0;
   const double mantissa = std::frexp(octaves, &exponent);
@@ -131,7 +142,7 @@ Result<Step> prepare_softmax(const OpView& op, Prepare& prepare) {
   // largest count twice.
   const bool too_fine = count > 256 && octaves < 0x1p-18;
   const bool wide = count > 256 && qnn::size_of(y.dtype) == 2 && !too_fine;
-  const bool pairs = wide && around.extent == 2, cut = wide && !pairs;
+  const bool wide_pairs = wide && around.extent == 2, cut = wide && !wide_pairs;
   const auto factor = static_cast<uint64_t>(std::min(std::ldexp(octaves, 22), 0x1p30));
   SF_ASSIGN(const uint32_t* exponents, prepare.pack_values<uint32_t>(count, [&](std::span<uint32_t> out) {
     for (size_t d = 0; d < out.size(); ++d) {
@@ -139,11 +150,11 @@ Result<Step> prepare_softmax(const OpView& op, Prepare& prepare) {
       if (cut)
         out[d] = power_of_two(d * factor >> 6);
       else if (narrow)
-        out[d] = static_cast<uint32_t>(std::floor(std::exp2(-halves * distance) * 32768));
+        out[d] = power_of_two(static_cast<uint64_t>(std::min(halves * distance * 65536, 0x1p30)));
       else
         out[d] = static_cast<uint32_t>(
-            std::floor((pairs ? power_in_pairs(octaves * distance)
-                              : (d > 0 && too_fine ? 2 : 1) * std::exp(-step * distance)) *
+            std::floor((wide_pairs ? power_in_pairs(octaves * distance)
+                                   : (d > 0 && too_fine ? 2 : 1) * std::exp(-step * distance)) *
                            0x1p30 +
                        0.5));
     }
@@ -151,10 +162,24 @@ Result<Step> prepare_softmax(const OpView& op, Prepare& prepare) {
   cpu::RealCode code = Codec::of(y).rows();
   // Nothing is left of one below 2^-16, and all results are the largest.
   if (narrow) code.scale = std::max(std::floor(code.scale * 65536) / 65536, 0x1p-60);
-  return prepare.step(FixedSoftmax{around,
-                                   {stored_as(x.dtype), stored_as(y.dtype), exponents, code, cut},
-                                   static_cast<int64_t>(qnn::size_of(x.dtype)),
-                                   static_cast<int64_t>(qnn::size_of(y.dtype))});
+  const auto bytes = static_cast<int64_t>(qnn::size_of(x.dtype));
+  FixedSoftmax state{around,
+                     {stored_as(x.dtype), stored_as(y.dtype), exponents, code, cut},
+                     bytes,
+                     static_cast<int64_t>(qnn::size_of(y.dtype))};
+  if (around.extent == 2 && bytes == 1 && state.size_out == 1) {
+    // On a grid of 1/256, which is brought to the output's.
+    state.row.out = cpu::Stored::u8;
+    state.row.code = {1.0 / 255, 0, 0, 255};
+    SF_ASSIGN(state.pairs, prepare.pack_values<uint8_t>(256, [&](std::span<uint8_t> out) {
+      const Codec to = Codec::of(y);
+      const Multiplier ratio = byte_multiplier(0x1p-8 / to.scale);
+      for (size_t q = 0; q < out.size(); ++q)
+        out[q] = static_cast<uint8_t>(
+            std::clamp(ratio(static_cast<int64_t>(q)) - to.offset, to.limits.min, to.limits.max));
+    }));
+  }
+  return prepare.step(std::move(state));
 }
 
 }  // namespace sixfold::emulator

@@ -1,5 +1,6 @@
 // Windows that take the largest or the mean, on the emulator. docs/emulator.md says how means are rounded.
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "sixfold/cpu/quant_conv.h"
@@ -19,6 +20,7 @@ struct Pooling {
   bool same = true;   // one encoding on both sides
   double factor = 1;  // input scale / output scale
   cpu::Rounding rounding = cpu::Rounding::vector;
+  bool reduces = false;  // 16 bits: the mean is rounded once
 
   // The rows and columns of the input under a window.
   struct Range {
@@ -31,6 +33,12 @@ struct Pooling {
 
   // The mean of count numbers whose sum (zero points taken out) is sum.
   int64_t mean_of(int64_t sum, int64_t count) const {
+    if (reduces) {
+      const double steps = static_cast<double>(sum) * factor / static_cast<double>(count);
+      const double q = std::floor(steps + 0.5) + static_cast<double>(zero_out);
+      return static_cast<int64_t>(
+          std::clamp(q, static_cast<double>(limits.min), static_cast<double>(limits.max)));
+    }
     // With 16 bits windows that do not overlap have a multiplier of 15 bits for the count, too.
     const bool scaled =
         qnn::size_of(dtype) == 2 && window.stride_y >= window.height && window.stride_x >= window.width;
@@ -135,6 +143,13 @@ struct Staged {
   }
 };
 
+// The mean of one large image of few channels is a reduction: 4,096 points or more in tiles of 8 by 4.
+bool is_reduced(const cpu::QuantWindow& w) {
+  const auto tiles = [](int64_t extent, int64_t side) { return (extent + side - 1) / side * side; };
+  return w.batch == 1 && w.in_channels < 32 && w.out_height * w.out_width == 1 && w.height == w.in_height &&
+         w.width == w.in_width && tiles(w.in_height, 8) * tiles(w.in_width, 4) >= 4096;
+}
+
 bool is_halved(const cpu::QuantWindow& w) {
   return is_halved_side(w.in_height, w.out_height, w.height, w.stride_y) &&
          is_halved_side(w.in_width, w.out_width, w.width, w.stride_x) &&
@@ -233,6 +248,7 @@ Result<Step> prepare_pool(const OpView& op, Prepare& prepare) {
   const bool padded = w.pad_top || w.pad_left || r.pad_bottom || r.pad_right;
   const bool dense = w.stride_y == 1 && w.stride_x == 1 && w.taps() > 4 && w.out_height * w.out_width > 1;
   if (p.mean && qnn::size_of(x.dtype) == 1 && !padded && dense) p.rounding = cpu::Rounding::matrix8;
+  p.reduces = p.mean && qnn::size_of(x.dtype) == 2 && qnn::is_fixed(x.dtype) && !padded && is_reduced(w);
   const auto work = static_cast<uint64_t>(w.rows() * w.in_channels) * static_cast<uint64_t>(w.taps());
   if (p.mean && !padded && is_halved(w)) {
     Staged staged = halves_of(p, qnn::size_of(x.dtype));
