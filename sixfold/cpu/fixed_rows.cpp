@@ -166,6 +166,19 @@ void softmax_results(D d, const uint32_t* e, int64_t n, double factor, double mo
   *at = i;
 }
 
+// 1 / (sum * scale) as the device's vector unit has it: the scale's mantissa is cut to 16 bits, the product
+// to whole numbers, and Newton's steps, each cut, stay at the first of 16 bits or less that they do not
+// change.
+double cut_reciprocal(uint64_t sum, double scale) {
+  int exponent = 0;
+  const auto mantissa = static_cast<uint64_t>(std::frexp(scale, &exponent) * 65536);
+  const uint64_t x = std::max<uint64_t>(sum * mantissa >> 16, 2);
+  const int bits = std::bit_width(x), places = std::min(16, bits - 1);
+  uint64_t y = uint64_t{1} << (places - 1);
+  for (int step = 0; step < 5; ++step) y = y * ((uint64_t{1} << bits) - (x * y >> places)) >> (bits - 1);
+  return std::ldexp(static_cast<double>(y), 1 - bits - places - exponent);
+}
+
 void softmax_row_here(const SoftmaxRow& s, const void* x, void* y, int64_t n, uint32_t* scratch) {
   with_stored(s.in, [&](auto t) {
     using T = decltype(t);
@@ -179,12 +192,7 @@ void softmax_row_here(const SoftmaxRow& s, const void* x, void* y, int64_t n, ui
       sum += scratch[i];
     }
     double factor = 1 / s.code.scale / static_cast<double>(sum);
-    if (s.cut) {
-      const uint64_t half = sum / 2;
-      const int bits = std::bit_width(half);
-      const double reciprocal = std::floor(std::ldexp(1.0, 2 * bits - 2) / static_cast<double>(half) + 0.5);
-      factor = std::ldexp(reciprocal, 1 - 2 * bits) / s.code.scale;
-    }
+    if (s.cut) factor = cut_reciprocal(sum, s.code.scale);
     const double more = s.cut ? 0 : 0.5;
     with_stored(s.out, [&](auto u) {
       using U = decltype(u);

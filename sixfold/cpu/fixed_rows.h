@@ -102,7 +102,8 @@ struct SoftmaxRow {
   Stored in = Stored::u8, out = Stored::u8;
   const uint32_t* exponents = nullptr;
   RealCode code;  // of the output
-  // The exponents have 15 bits, the reciprocal of half their sum one bit less than that, and results are cut.
+  // The exponents have 15 bits, the reciprocal of their sum is the device's of at most 16, and results are
+  // cut.
   bool cut = false;
 };
 void softmax_row(const SoftmaxRow& softmax, const void* x, void* y, int64_t n, uint32_t* scratch);

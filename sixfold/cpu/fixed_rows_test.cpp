@@ -305,10 +305,18 @@ TEST(fixed_rows, norms_and_softmax_have_the_bits_of_plain_doubles) {
     cuts.cut = true;
     softmax_row(cuts, stored(x, in).data(), y.data(), static_cast<int64_t>(n), scratch.data());
     got = numbers(y, out);
-    const int bits = std::bit_width(total / 2);
-    const double reciprocal =
-        std::floor(std::ldexp(1.0, 2 * bits - 2) / static_cast<double>(total / 2) + 0.5);
-    const double per_sum = std::ldexp(reciprocal, 1 - 2 * bits) / softmax.code.scale;
+    // Newton's steps for the reciprocal of total * mantissa, in whole numbers of 16 bits or less.
+    int exponent = 0;
+    const auto mantissa =
+        static_cast<uint64_t>(std::floor(std::frexp(softmax.code.scale, &exponent) * 65536));
+    const uint64_t scaled = total * mantissa / 65536;
+    const int bits = std::bit_width(scaled), places = std::min(16, bits - 1);
+    uint64_t reciprocal = uint64_t{1} << (places - 1);
+    for (int step = 0; step < 5; ++step) {
+      const uint64_t product = scaled * reciprocal >> places;
+      reciprocal = reciprocal * ((uint64_t{1} << bits) - product) >> (bits - 1);
+    }
+    const double per_sum = std::ldexp(static_cast<double>(reciprocal), 1 - bits - places - exponent);
     for (size_t i = 0; i < n; ++i) {
       volatile const double share = exponents[static_cast<size_t>(top - x[i])] * per_sum;
       ASSERT_EQ(got[i], cut(std::floor(share) - softmax.code.offset, lowest(out), highest(out)))

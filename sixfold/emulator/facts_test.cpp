@@ -740,5 +740,44 @@ TEST(EmulatorFacts, quotients_are_those_of_the_library) {
   }
 }
 
+TEST(EmulatorFacts, a_softmax_divides_by_newtons_steps) {
+  const Fact facts[] = {
+      {"a softmax of 16 bits",
+       {{Kind::app_write,
+         Type::ufixed16,
+         {3, 8},
+         {65000, 63692, 64454, 63508, 62931, 60929, 62744, 64541, 65000, 62000, 60935, 61358,
+          60036, 64061, 60599, 64725, 65000, 63626, 63994, 61713, 63472, 62189, 63700, 64250},
+         {0.0007f},
+         -30000},
+        {Kind::app_read,
+         Type::ufixed16,
+         {3, 8},
+         {21022, 8416,  14346, 7399,  4940,  1217, 4335,  15246, 28714, 3517, 1669, 2244,
+          889,   14882, 1318,  23688, 22268, 8512, 11013, 2231,  7643,  3113, 8965, 13174},
+         {1.3e-05f}}},
+       {{"Softmax", {0}, {1}, {}}}},
+      {"a longer softmax of 16 bits",
+       {{Kind::app_write,
+         Type::ufixed16,
+         {1, 20},
+         {65000, 62837, 61607, 61654, 60274, 62887, 63902, 61835, 60326, 60163,
+          60661, 61585, 63100, 63042, 64802, 64064, 63336, 63271, 62102, 62445},
+         {0.0007f},
+         -30000},
+        {Kind::app_read,
+         Type::ufixed16,
+         {1, 20},
+         {57442, 12639, 5343,  5522,  2101,  13090, 26637, 6268,  2179, 1944,
+          2755,  5262,  15195, 14590, 50007, 29835, 17924, 17127, 7557, 9608},
+         {3.3e-06f}}},
+       {{"Softmax", {0}, {1}, {}}}},
+  };
+  for (const Fact& fact : facts) {
+    const Status status = compare(fact);
+    EXPECT_TRUE(status.ok()) << fact.name << ": " << status.error().message();
+  }
+}
+
 }  // namespace
 }  // namespace sixfold::emulator
