@@ -190,9 +190,11 @@ Status check_result(const OpView& op, const std::vector<bool>& gone, bool keep) 
   return unsupported("out[0] has dims ", op.out().dims, ", expected ", want);
 }
 
-// Means over all pixels of images [N, H, W, C], and rows of up to four numbers, are computed in another way.
-bool has_way_of_its_own(const OpView& op, const std::vector<bool>& gone) {
+// Means over all pixels of images [N, H, W, C], and rows of up to four numbers, are computed in other ways.
+enum class Way : uint8_t { common, pixels, row };
+Way way_of(const OpView& op, const std::vector<bool>& gone) {
   const TensorDef& x = op.in(0);
+  if (x.rank() == 0) return Way::row;
   const size_t last = x.rank() - 1;
   bool pixels = op.type == "ReduceMean" && !gone[last], row = gone[last] && x.dims[last] <= 4;
   for (size_t a = 0; a < last; ++a) {
@@ -200,7 +202,7 @@ bool has_way_of_its_own(const OpView& op, const std::vector<bool>& gone) {
     pixels = pixels && (x.dims[a] == 1 || gone[a] == is_pixel);
     row = row && (!gone[a] || x.dims[a] == 1);
   }
-  return pixels || row;
+  return pixels ? Way::pixels : row ? Way::row : Way::common;
 }
 
 }  // namespace
@@ -241,8 +243,15 @@ Result<Step> prepare_reduce(const OpView& op, Prepare& prepare) {
   // Sums of floats along few channels are the matrix unit's.
   step.ieee = step.kind == Kind::sum && step.inner == 1 && step.offsets.size() <= 4;
   const bool sums = step.kind == Kind::sum || step.kind == Kind::mean;
-  step.cuts_zero = sums && qnn::size_of(x.dtype) == 1 && step.ratio >= 0.5 && x.rank() > 0 &&
-                   !has_way_of_its_own(op, gone);
+  const Way way = way_of(op, gone);
+  if (sums && qnn::size_of(x.dtype) == 1 && is_narrow_fixed(y.dtype)) {
+    // The factor has 31 bits: the nearest, or one that is never more than it should be, of which 1 has none.
+    int exponent = 0;
+    const double mantissa = std::frexp(step.ratio, &exponent);
+    if (way == Way::pixels) step.ratio = std::ldexp(std::nearbyint(mantissa * 0x1p31), exponent - 31);
+    if (way == Way::common) step.ratio *= 1 - 0x1p-31;
+    step.cuts_zero = way == Way::common && step.ratio >= 0.5;
+  }
   return prepare.step(std::move(step));
 }
 
