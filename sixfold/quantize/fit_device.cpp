@@ -96,7 +96,11 @@ void take_back(Graph& graph, ValueId v, const Shift& s) {
 }  // namespace
 
 Encoding fit_softmax_result(const Encoding& grid) {
-  return with_scale(grid, std::max(std::ceil(static_cast<double>(grid.scales[0]) * 65536), 1.0) / 65536);
+  const double parts = static_cast<double>(grid.scales[0]) * 65536, cut = std::floor(parts);
+  // What is cut of 1/255 moves nothing, and there the highest number is 1 to the last bit.
+  constexpr double kUnfelt = 1.0 / 64;  // of a step, at the highest number
+  if (cut >= 1 && (parts - cut) / cut * static_cast<double>(grid.quant_max) <= kUnfelt) return grid;
+  return with_scale(grid, std::max(std::ceil(parts), 1.0) / 65536);
 }
 
 Encoding fit_softmax_operand(const Encoding& grid) {

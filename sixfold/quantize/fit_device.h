@@ -7,7 +7,8 @@
 namespace sixfold {
 
 // With 8 bits a softmax cuts the scale of its result to a multiple of 2^-16, and that of its operand, times
-// log2 e, to 8 bits. The least grids not below the given one that are so already.
+// log2 e, to 8 bits. The least grids not below the given one that are so already, or that it moves by
+// nothing.
 Encoding fit_softmax_result(const Encoding& grid);
 Encoding fit_softmax_operand(const Encoding& grid);
 // With 16 bits a logarithm's result has steps that are not too fine (kFinestLog).
