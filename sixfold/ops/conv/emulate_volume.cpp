@@ -1,12 +1,13 @@
 // Convolutions of volumes [N, D, H, W, C] on the emulator, plain loops.
 //
-// Fixed point: exact sums, bias in steps of input times weight, scaled once, halves up. Floats: summed in
-// double, rounded to half once.
+// Fixed point: exact sums, bias in steps of input times weight; with 8 bits scaled as the matrix unit does
+// (docs/emulator.md), else once, halves up. Floats: summed in double, rounded to 32 bits and then to half.
 #include <cmath>
 #include <tuple>
 
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
+#include "sixfold/emulator/product.h"
 
 namespace sixfold::emulator {
 namespace {
@@ -87,10 +88,26 @@ Result<Volume> read_volume(const OpView& op) {
   return v;
 }
 
+// The matrix unit's factor for sums of 8 bits: a sum is cut to an eighth to a sixteenth of a step and taken
+// to lie in the middle of what was cut.
+struct MatrixFactor {
+  double cut, multiplier;  // 2^-places; of 12 bits
+
+  static MatrixFactor of(double factor) {
+    int exponent = 0;
+    const double mantissa = std::frexp(factor, &exponent);
+    return {std::ldexp(1.0, exponent + 3), std::floor(mantissa * 4096 + 0.5)};
+  }
+  double operator()(double sum) const {
+    return std::floor(((2 * std::floor(sum * cut) + 1) * multiplier + 32768) / 65536);
+  }
+};
+
 struct VolumeConv {
   Volume v;
   Codec x, f, y;
   const double* factors;  // fixed point: steps of the output for one of the sum, by channel
+  bool matrix;            // 8 bits: factors are the matrix unit's
   const double* bias;     // fixed point: steps of the sum; floats: reals. Null: none
 
   template <typename T, typename W>
@@ -132,13 +149,16 @@ struct VolumeConv {
         pixel<T, W>(run, o, acc);
         T* out = run.out<T>() + o * v.out_channels;
         for (size_t c = 0; c < acc.size(); ++c) {
-          const double sum = acc[c] + (bias ? bias[c] : 0);
           if constexpr (std::is_integral_v<T>) {
-            const double q = std::floor(sum * factors[c] + 0.5) - static_cast<double>(y.offset);
+            const double sum = acc[c] + (bias ? bias[c] : 0);
+            const double steps =
+                matrix ? MatrixFactor::of(factors[c])(sum) : std::floor(sum * factors[c] + 0.5);
+            const double q = steps - static_cast<double>(y.offset);
             out[c] = static_cast<T>(
                 std::clamp(q, static_cast<double>(y.limits.min), static_cast<double>(y.limits.max)));
           } else {
-            out[c] = y.encode_ieee<T>(sum);
+            const float whole = static_cast<float>(acc[c]) + (bias ? static_cast<float>(bias[c]) : 0.0f);
+            out[c] = y.encode_ieee<T>(static_cast<double>(whole));
           }
         }
       }
@@ -183,23 +203,31 @@ Result<Step> prepare_volume_conv(const OpView& op, Prepare& prepare) {
                   .f = Codec::of(f),
                   .y = Codec::of(op.out()),
                   .factors = nullptr,
+                  .matrix = qnn::is_fixed(x.dtype) && qnn::size_of(x.dtype) == 1 && f.is_constant(),
                   .bias = nullptr};
   const auto channels = static_cast<size_t>(v.out_channels);
   const bool fixed = qnn::is_fixed(x.dtype);
   if (f.is_per_channel()) step.f.offset = 0;  // such weights are symmetric
   if (fixed) {
+    const Factors matrix(x, f, op.out(), v.out_channels);
     SF_ASSIGN(step.factors, prepare.pack_values<double>(channels, [&](std::span<double> out) {
       for (size_t c = 0; c < out.size(); ++c)
-        out[c] = step.x.scale * static_cast<double>(f.channel_encoding(c).scale) / step.y.scale;
+        out[c] = step.matrix ? matrix(static_cast<int64_t>(c))
+                             : step.x.scale * static_cast<double>(f.channel_encoding(c).scale) / step.y.scale;
     }));
   }
   if (b.is_present()) {
     SF_ASSIGN(step.bias, prepare.pack_values<double>(channels, [&](std::span<double> out) {
+      if (step.matrix) {
+        const auto whole = biases_of(b, x, f, v.out_channels, cpu::Rounding::matrix8);
+        for (size_t c = 0; c < out.size(); ++c) out[c] = static_cast<double>(whole[c]);
+        return;
+      }
       for (size_t c = 0; c < out.size(); ++c)
         out[c] = fixed ? b.values<int32_t>()[c]
-                 : b.dtype == DataType::f16
-                     ? static_cast<double>(static_cast<float>(b.values<DeviceHalf>()[c]))
-                     : static_cast<double>(b.values<float>()[c]);
+                       : static_cast<double>(to_bias(b.dtype == DataType::f16
+                                                         ? static_cast<float>(b.values<DeviceHalf>()[c])
+                                                         : to_half(b.values<float>()[c])));
     }));
   }
   uint64_t macs = static_cast<uint64_t>(op.out().count()) *
