@@ -1,4 +1,4 @@
-// Products of floats: sums in 32 bits, results rounded to halves.
+// Products of floats: exact sums, rounded to 32 bits before the bias, results rounded to halves.
 #include "sixfold/cpu/sgemm.h"
 #include "sixfold/emulator/numbers.h"
 #include "sixfold/emulator/product.h"
@@ -98,8 +98,8 @@ Result<Step> prepare_float_matrices(const OpView& op, const MatrixShape& s, Prep
     if (!b.is_float()) return unsupported("in[2] is ", qnn::to_text(b.dtype), ", in[0] a float");
     const auto fill = [&](std::span<float> out) {
       for (size_t i = 0; i < out.size(); ++i)
-        out[i] = b.dtype == DataType::f16 ? static_cast<float>(b.values<DeviceHalf>()[i])
-                                          : to_half(b.values<float>()[i]);
+        out[i] = to_bias(b.dtype == DataType::f16 ? static_cast<float>(b.values<DeviceHalf>()[i])
+                                                  : to_half(b.values<float>()[i]));
     };
     SF_ASSIGN(state.bias, prepare.pack_values<float>(static_cast<size_t>(b.count()), fill));
   }
