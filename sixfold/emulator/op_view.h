@@ -30,6 +30,7 @@ struct TensorDef {
   bool keeps_sums = false;  // floats of 32 bits between two ops, which are not rounded to halves (widen.h)
   bool is_gate = false;     // of 8 bits: the sigmoid of what it is multiplied with (widen.h)
   bool is_product = false;  // a function of it is the matrix unit's (widen.h)
+  bool in_tiles = false;    // of 16 bits: converted as the op that made it adds (widen.h)
 
   bool is_present() const { return kind != TensorKind::null; }
   bool is_constant() const { return kind == TensorKind::constant; }

@@ -1,5 +1,7 @@
 #include "sixfold/emulator/widen.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -39,6 +41,39 @@ bool skips_pixels(const OpDef& op) {
   return false;
 }
 
+bool has_one_matrix(const TensorDef& t) {
+  for (size_t d = 0; d + 2 < t.rank(); ++d)
+    if (t.dims[d] != 1) return false;
+  return true;
+}
+
+// Whether the device computed tensor t into its tiles.
+bool lies_in_tiles(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring) {
+  bool same_axes = true;
+  const OpDef* made = wiring.maker[t];
+  for (; made && made->type == "Reshape" && !made->in.empty() && made->in[0] != kNone;
+       made = wiring.maker[made->in[0]]) {
+    const auto axes = [&](uint32_t tensor) {
+      std::vector<uint32_t> out;
+      std::copy_if(tensors[tensor].dims.begin(), tensors[tensor].dims.end(), std::back_inserter(out),
+                   [](uint32_t extent) { return extent != 1; });
+      return out;
+    };
+    const std::vector<uint32_t> from = axes(made->in[0]), to = axes(made->out[0]);
+    if (from.empty() || to.empty() || from.back() != to.back()) return false;
+    same_axes = same_axes && from == to;
+  }
+  if (!made) return false;
+  if (made->type == "FullyConnected") return true;
+  if (!same_axes) return false;
+  if (made->type == "MatMul")
+    return made->in.size() > 1 && made->in[1] != kNone && has_one_matrix(tensors[made->in[1]]);
+  for (const char* type : {"Conv2d", "DepthWiseConv2d", "TransposeConv2d", "ElementWiseAdd", "LayerNorm",
+                           "RmsNorm", "Softmax", "PoolAvg2d"})
+    if (made->type == type) return true;
+  return false;
+}
+
 // The sums in their unit, which differs by channel; of 16 bits in parts of 256 of it.
 std::optional<TensorDef> sums(const TensorDef& between, const TensorDef& x, const TensorDef& weights) {
   if (between.rank() != 4 || !FixedWeights(weights, 1).are_bytes()) return std::nullopt;
@@ -60,6 +95,10 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
   std::map<uint32_t, TensorDef> out;
   for (const OpDef& op : ops) {
     if (is_gate(op, tensors, wiring)) out.emplace(op.out[0], tensors[op.out[0]]).first->second.is_gate = true;
+    if (op.type == "Convert" && op.in.size() == 1 && op.in[0] != kNone &&
+        tensors[op.in[0]].kind == TensorKind::native && qnn::is_fixed(tensors[op.in[0]].dtype) &&
+        lies_in_tiles(op.in[0], tensors, wiring))
+      out.emplace(op.in[0], tensors[op.in[0]]).first->second.in_tiles = true;
     if (!is_hard_swish(op) || op.in.empty() || op.in[0] == kNone || op.out.size() != 1) continue;
     const uint32_t t = op.in[0];
     const TensorDef& between = tensors[t];

@@ -11,6 +11,9 @@ namespace sixfold::emulator {
 // A convolution whose only reader is a HardSwish hands it its sums, whatever the tensor between them would
 // hold: 32 bits with a scale for each channel, with 16 bits those that are cut to 256. By the tensor's
 // number: what prepare sees of it. Floats: widen_float.h.
+// What is converted from 16 bits to 16 is told whether it lies in tiles: what a convolution, a linear layer,
+// a product with one matrix, a sum, a norm, a softmax or a mean gave does, also behind a reshape that only
+// adds or drops axes of one (behind a linear layer one that keeps the rows, too).
 std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors, std::span<const OpDef> ops);
 
 }  // namespace sixfold::emulator

@@ -195,8 +195,7 @@ Result<Step> prepare_convert(const OpView& op, Prepare& prepare) {
   if (qnn::is_fixed(x.dtype) && y.is_float())
     return prepare.step(Dequantize{Codec::of(x), y.dtype, y.kind == TensorKind::app_read, x.count()});
   if (x.is_float() || y.is_float()) return prepare.step(Cast{Codec::of(x), Codec::of(y), x.count()});
-  return prepare.step(
-      Convert{Recode::between(x, y, x.kind == TensorKind::native), x.dtype, y.dtype, x.count()});
+  return prepare.step(Convert{Recode::between(x, y, x.in_tiles), x.dtype, y.dtype, x.count()});
 }
 
 Status check_quantize(const OpView& op, const DeviceModel&) {
