@@ -144,6 +144,31 @@ def test_a_model_that_is_noise_with_8_bits_computes_with_16_and_says_so(tmp_path
     assert report["notes"] == [] and set(bits_of(encodings, "activation")) == {8}
 
 
+class Powers(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        linear, relu = torch.nn.Linear, torch.nn.ReLU()
+        self.layers = torch.nn.Sequential(linear(64, 256), relu, linear(256, 64), relu, linear(64, 8))
+
+    def forward(self, x):
+        return torch.exp(4 * self.layers(x))
+
+
+def test_an_output_rounded_coarser_than_all_before_it_gets_16_bits(tmp_path):
+    """A few large ones take its range; what leads to it is told well."""
+    torch.export.save(torch.export.export(Powers(), (torch.ones(1, 64),)), tmp_path / "model.pt2")
+    np.savez(tmp_path / "calib.npz", in0=3 * np.random.default_rng(0).standard_normal((16, 1, 64), dtype=np.float32))
+    done = call("compile", tmp_path / "model.pt2", "-o", tmp_path / "m.pte", "--backend", "htp", "--calib",
+                tmp_path / "calib.npz", "--export-encodings", tmp_path / "e.json", "--json")
+    assert done.returncode == 0, done.stderr
+    method = json.loads(done.stdout)["methods"][0]
+    step = {s["step"]: s for s in method["accuracy"]["steps"]}["16 bits in the last layers"]
+    assert step["before_db"] > 25 and step["kept"], step
+    assert set(bits_of(json.loads((tmp_path / "e.json").read_text()), "activation")) == {8, 16}
+    assert len(method["converts"]) <= 2 and any("16" in note for note in method["notes"])
+
+
 class Differences(torch.nn.Module):
     """Of what is nearly alike: rounding costs weights and activations as much as there is to tell."""
 

@@ -133,6 +133,7 @@ Status write_simulated(const Graph& graph, const Samples& samples, const std::st
 }
 
 constexpr double kMostTime = 1.25;  // that 16 bits around a model's ends may take, predicted, of that with 8
+constexpr double kUnfeltMicros = 20;  // a fraction of what a call of the NPU takes, whatever the model is
 
 // Whether these nodes in 16 bits make the model at most so much slower.
 bool are_cheap(const Graph& graph, const Scheme& scheme, const std::set<uint32_t>& wide) {
@@ -143,7 +144,7 @@ bool are_cheap(const Graph& graph, const Scheme& scheme, const std::set<uint32_t
     before += predicted_micros(graph, graph.node(id), scheme);
     after += predicted_micros(graph, graph.node(id), wide.contains(id.index) ? wider : scheme);
   }
-  return after <= kMostTime * before;
+  return after <= kMostTime * before || after - before <= kUnfeltMicros;
 }
 
 // A graph quantized in several ways; remembers which nodes are wide and what was converted.

@@ -1,4 +1,6 @@
 // quantize_well: which nodes compute with more bits than were asked for.
+#include <algorithm>
+
 #include "sixfold/quantize/improving.h"
 
 namespace sixfold {
@@ -7,9 +9,18 @@ namespace {
 constexpr double kLeastGainOfHalves = 3.0;  // decibels; they cost more than 16 bits
 constexpr double kWellTold = 50.0;          // decibels from which they are not worth it
 constexpr double kMostlyNoise = 8.0,
-                 kRescued = 6.0;               // decibels, and those that 16 bits everywhere must bring
-constexpr double kEnough = 25.0;               // decibels, from which no layer's place alone gives it 16 bits
+                 kRescued = 6.0;  // decibels, and those that 16 bits everywhere must bring
+// Decibels from which no layer's place alone gives it 16 bits; the last one's up to kExact, where what it
+// gives is rounded coarser than all before it and so many values at the most are converted for it.
+constexpr double kEnough = 25.0, kExact = 45.0;
+constexpr size_t kFewConverts = 2;
 constexpr double kEnds = 3, kEndsWork = 12e9;  // tries, and multiplications that they may take
+
+size_t converts_in(const Graph& graph) {
+  const std::vector<NodeId> order = graph.order();
+  return static_cast<size_t>(
+      std::count_if(order.begin(), order.end(), [&](NodeId id) { return graph.node(id).op == Op::convert; }));
+}
 
 }  // namespace
 
@@ -23,9 +34,9 @@ Status Improving::widen() {
     worst = meter_->worst();
   }
   if (worst < kMostlyNoise) SF_TRY(widen_all());
-  if (options_.automatic && !few_ && out_.wide == Wide::none && best_ < kEnough &&
+  if (options_.automatic && !few_ && out_.wide == Wide::none && best_ < kExact &&
       kEndsWork >= kEnds * cost_of_try())
-    SF_TRY(widen_ends());
+    return best_ < kEnough ? widen_ends() : widen_last();
   return {};
 }
 
@@ -72,6 +83,16 @@ Status Improving::widen_all() {
   }
   if (!kept) return {};
   take(Wide::all, ranges, std::move(*wide), decibels);
+  return {};
+}
+
+Status Improving::widen_last() {
+  SF_ASSIGN(std::optional<Graph> wide, options_.widen(out_.seen, out_.ranges, Wide::last));
+  if (!wide || converts_in(*wide) > converts_in(out_.graph) + kFewConverts) return {};
+  SF_ASSIGN(const double decibels, (*meter_)(*wide));
+  const bool kept = decibels >= best_ + kLeastGain;
+  out_.steps.push_back({"16 bits in the last layers", best_, decibels, kept});
+  if (kept) take(Wide::last, out_.ranges, std::move(*wide), decibels);
   return {};
 }
 

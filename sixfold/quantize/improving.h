@@ -48,6 +48,7 @@ class Improving {
   Status widen_some();
   Status widen_all();
   Status widen_ends();
+  Status widen_last();
   void take(Wide which, const RangeChoice& ranges, Graph graph, double decibels);
   // improve_products.cpp
   Status see_what_rounding_costs();
