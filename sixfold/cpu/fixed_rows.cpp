@@ -166,17 +166,31 @@ void softmax_results(D d, const uint32_t* e, int64_t n, double factor, double mo
   *at = i;
 }
 
-// 1 / (sum * scale) as the device's vector unit has it: the scale's mantissa is cut to 16 bits, the product
-// to whole numbers, and Newton's steps, each cut, stay at the first of 16 bits or less that they do not
-// change.
-double cut_reciprocal(uint64_t sum, double scale) {
-  int exponent = 0;
-  const auto mantissa = static_cast<uint64_t>(std::frexp(scale, &exponent) * 65536);
-  const uint64_t x = std::max<uint64_t>(sum * mantissa >> 16, 2);
+// 1 / x as the device's vector unit has it: Newton's steps in whole numbers, each cut, stay at the first of
+// 16 bits or less that they do not change.
+double cut_reciprocal(uint64_t x) {
   const int bits = std::bit_width(x), places = std::min(16, bits - 1);
   uint64_t y = uint64_t{1} << (places - 1);
   for (int step = 0; step < 5; ++step) y = y * ((uint64_t{1} << bits) - (x * y >> places)) >> (bits - 1);
-  return std::ldexp(static_cast<double>(y), 1 - bits - places - exponent);
+  return std::ldexp(static_cast<double>(y), 1 - bits - places);
+}
+
+// What exponents are multiplied by, and what is added before results are cut.
+struct SoftmaxFactor {
+  double scale, more;
+};
+SoftmaxFactor softmax_factor(SoftmaxRow::Reciprocal way, uint64_t sum, double scale) {
+  if (way == SoftmaxRow::Reciprocal::bytes) {
+    const uint64_t x = std::max<uint64_t>(sum * static_cast<uint64_t>(scale * 65536) >> 8, 2);
+    return {cut_reciprocal(x) * 256, x < 512 ? 0 : 0.5};
+  }
+  if (way == SoftmaxRow::Reciprocal::words) {
+    int exponent = 0;
+    const auto mantissa = static_cast<uint64_t>(std::frexp(scale, &exponent) * 65536);
+    const uint64_t x = std::max<uint64_t>(sum * mantissa >> 16, 2);
+    return {std::ldexp(cut_reciprocal(x), -exponent), 0};
+  }
+  return {1 / scale / static_cast<double>(sum), 0.5};
 }
 
 void softmax_row_here(const SoftmaxRow& s, const void* x, void* y, int64_t n, uint32_t* scratch) {
@@ -191,9 +205,7 @@ void softmax_row_here(const SoftmaxRow& s, const void* x, void* y, int64_t n, ui
       scratch[i] = s.exponents[top - from[i]];
       sum += scratch[i];
     }
-    double factor = 1 / s.code.scale / static_cast<double>(sum);
-    if (s.cut) factor = cut_reciprocal(sum, s.code.scale);
-    const double more = s.cut ? 0 : 0.5;
+    const auto [factor, more] = softmax_factor(s.reciprocal, sum, s.code.scale);
     with_stored(s.out, [&](auto u) {
       using U = decltype(u);
       int64_t i = 0;

@@ -102,9 +102,10 @@ struct SoftmaxRow {
   Stored in = Stored::u8, out = Stored::u8;
   const uint32_t* exponents = nullptr;
   RealCode code;  // of the output
-  // The exponents have 15 bits, the reciprocal of their sum is the device's of at most 16, and results are
-  // cut.
-  bool cut = false;
+  // Of real numbers, or as the device has it, which is of at most 16 bits; exponents have 15 then. In the way
+  // of 8 bits the scale is a multiple of 2^-16 and results are rounded, but for the smallest sums; in that of
+  // 16 bits they are cut.
+  enum class Reciprocal { real, bytes, words } reciprocal = Reciprocal::real;
 };
 void softmax_row(const SoftmaxRow& softmax, const void* x, void* y, int64_t n, uint32_t* scratch);
 

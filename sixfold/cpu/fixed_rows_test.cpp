@@ -301,26 +301,38 @@ TEST(fixed_rows, norms_and_softmax_have_the_bits_of_plain_doubles) {
       ASSERT_EQ(got[i], cut(std::floor(share + 0.5) - softmax.code.offset, lowest(out), highest(out)))
           << "softmax at " << i;
     }
-    SoftmaxRow cuts = softmax;
-    cuts.cut = true;
-    softmax_row(cuts, stored(x, in).data(), y.data(), static_cast<int64_t>(n), scratch.data());
-    got = numbers(y, out);
-    // Newton's steps for the reciprocal of total * mantissa, in whole numbers of 16 bits or less.
-    int exponent = 0;
-    const auto mantissa =
-        static_cast<uint64_t>(std::floor(std::frexp(softmax.code.scale, &exponent) * 65536));
-    const uint64_t scaled = total * mantissa / 65536;
-    const int bits = std::bit_width(scaled), places = std::min(16, bits - 1);
-    uint64_t reciprocal = uint64_t{1} << (places - 1);
-    for (int step = 0; step < 5; ++step) {
-      const uint64_t product = scaled * reciprocal >> places;
-      reciprocal = reciprocal * ((uint64_t{1} << bits) - product) >> (bits - 1);
-    }
-    const double per_sum = std::ldexp(static_cast<double>(reciprocal), 1 - bits - places - exponent);
-    for (size_t i = 0; i < n; ++i) {
-      volatile const double share = exponents[static_cast<size_t>(top - x[i])] * per_sum;
-      ASSERT_EQ(got[i], cut(std::floor(share) - softmax.code.offset, lowest(out), highest(out)))
-          << "cut softmax at " << i;
+    for (const auto way : {SoftmaxRow::Reciprocal::bytes, SoftmaxRow::Reciprocal::words}) {
+      const bool bytes = way == SoftmaxRow::Reciprocal::bytes;
+      SoftmaxRow device = softmax;
+      device.reciprocal = way;
+      if (bytes) device.code.scale = 3.0 / 65536;
+      // Sums of 8 bits are small numbers, so that some are below 512.
+      std::vector<uint32_t> small = exponents;
+      for (uint32_t& e : small) e >>= bytes ? 15 + round % 4 : 0;
+      device.exponents = small.data();
+      softmax_row(device, stored(x, in).data(), y.data(), static_cast<int64_t>(n), scratch.data());
+      got = numbers(y, out);
+      uint64_t sum = 0;
+      for (const int32_t v : x) sum += small[static_cast<size_t>(top - v)];
+      // Newton's steps for the reciprocal of sum * mantissa, in whole numbers of 16 bits or less.
+      int exponent = 0;
+      const auto mantissa =
+          static_cast<uint64_t>(std::floor(std::frexp(device.code.scale, &exponent) * 65536));
+      const uint64_t scaled = bytes ? sum * 3 / 256 : sum * mantissa / 65536;
+      const int bits = std::bit_width(scaled), places = std::min(16, bits - 1);
+      uint64_t reciprocal = uint64_t{1} << (places - 1);
+      for (int step = 0; step < 5; ++step) {
+        const uint64_t product = scaled * reciprocal >> places;
+        reciprocal = reciprocal * ((uint64_t{1} << bits) - product) >> (bits - 1);
+      }
+      const int shift = bytes ? 9 : 1 - exponent;
+      const double per_sum = std::ldexp(static_cast<double>(reciprocal), shift - bits - places);
+      const double half = bytes && scaled >= 512 ? 0.5 : 0;
+      for (size_t i = 0; i < n; ++i) {
+        volatile const double share = small[static_cast<size_t>(top - x[i])] * per_sum;
+        ASSERT_EQ(got[i], cut(std::floor(share + half) - softmax.code.offset, lowest(out), highest(out)))
+            << "softmax of the device at " << i;
+      }
     }
   }
 }

@@ -1,8 +1,9 @@
 // Softmax on the emulator. It is defined over reals, so fixed point is computed through a table of exponents
 // of the distance from the largest: e[d] = exp(-beta * scale * d), as integers of 30 bits; sums and the
-// quotient are integers. With 8 bits and rows of more than 16 the table is the library's: 2^(-k * d), k of 8
-// bits, by parabolas; and the output's scale is cut to a multiple of 2^-16. With 16 bits k is cut to a
-// multiple of 2^-22, and powers of two are the same parabolas.
+// quotient are integers. With 8 bits and rows of more than 16, or an output's scale below 1/512, all is the
+// library's: e[d] = 2^(-k * d), k of 8 bits, by parabolas; the output's scale is cut to a multiple of 2^-16.
+// With 16 bits k is cut to a multiple of 2^-22, and powers of two are nearly the same parabolas.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -14,18 +15,23 @@ namespace sixfold::emulator {
 namespace {
 
 // 2^(-t / 65536) in 15 bits as the device's vector unit has it: what a whole octave lacks goes through one of
-// four parabolas, each step cut, and is shifted down by the octaves.
-uint32_t power_of_two(uint64_t t) {
+// four parabolas, each step cut, and is shifted down by the octaves. The last is not the same with 8 bits.
+uint32_t power_of_two(uint64_t t, bool bytes) {
   struct Parabola {
     uint32_t square, twice_slope, twice_constant;
   };
-  constexpr Parabola kParts[4] = {
-      {4300, 22652, 32769}, {5119, 21816, 32876}, {6087, 19857, 33371}, {7227, 16401, 34681}};
+  constexpr Parabola kParts[5] = {{4300, 22652, 32769},
+                                  {5119, 21816, 32876},
+                                  {6087, 19857, 33371},
+                                  {7227, 16401, 34681},
+                                  {7230, 16404, 34675}};
   if (t >> 16 > 15) return 0;
   const auto u = static_cast<uint32_t>(~t & 0xFFFF);
-  const Parabola& p = kParts[u >> 14];
+  const uint32_t part = u >> 14;
+  const Parabola& p = kParts[part == 3 && bytes ? 4 : part];
   const uint32_t slope = (p.square * u + (p.twice_slope << 15)) >> 16;
-  return ((slope * u + (p.twice_constant << 15)) >> 16) >> (t >> 16);
+  const uint32_t whole = (slope * u + (p.twice_constant << 15)) >> 16;
+  return std::min<uint32_t>(whole, 32767) >> (t >> 16);
 }
 // 2^-t of rows of two, a cubic polynomial that agrees at both ends of an octave.
 double power_in_pairs(double t) {
@@ -133,11 +139,14 @@ Result<Step> prepare_softmax(const OpView& op, Prepare& prepare) {
   if (x.is_float()) return prepare.step(FloatSoftmax{around, beta, x.dtype});
   const double step = static_cast<double>(x.encoding().scale) * static_cast<double>(beta);
   const size_t count = qnn::size_of(x.dtype) == 1 ? 256 : 65536;
-  const bool narrow = count == 256 && qnn::size_of(y.dtype) == 1 && around.extent > 16;
+  cpu::RealCode code = Codec::of(y).rows();
+  const bool narrow = count == 256 && qnn::size_of(y.dtype) == 1 && around.extent > 2 &&
+                      (around.extent > 16 || code.scale < 1.0 / 512);
   const double octaves = step * std::numbers::log2e;
   int exponent = 0;
-  const double mantissa = std::frexp(octaves, &exponent);
-  const double halves = std::ldexp(std::floor(mantissa * 256), exponent - 8);
+  std::frexp(octaves, &exponent);
+  const int fraction = std::min(8 - exponent, 14);
+  const double cut_octaves = std::ldexp(std::floor(std::ldexp(octaves, fraction)), -fraction);
   // From 16 bits: a step of less than 2^-18 of an octave has an exponent too much, so that all but the
   // largest count twice.
   const bool too_fine = count > 256 && octaves < 0x1p-18;
@@ -148,9 +157,9 @@ Result<Step> prepare_softmax(const OpView& op, Prepare& prepare) {
     for (size_t d = 0; d < out.size(); ++d) {
       const auto distance = static_cast<double>(d);
       if (cut)
-        out[d] = power_of_two(d * factor >> 6);
+        out[d] = power_of_two(d * factor >> 6, false);
       else if (narrow)
-        out[d] = power_of_two(static_cast<uint64_t>(std::min(halves * distance * 65536, 0x1p30)));
+        out[d] = power_of_two(static_cast<uint64_t>(std::min(cut_octaves * distance * 65536, 0x1p30)), true);
       else
         out[d] = static_cast<uint32_t>(
             std::floor((wide_pairs ? power_in_pairs(octaves * distance)
@@ -159,12 +168,15 @@ Result<Step> prepare_softmax(const OpView& op, Prepare& prepare) {
                        0.5));
     }
   }));
-  cpu::RealCode code = Codec::of(y).rows();
   // Nothing is left of one below 2^-16, and all results are the largest.
   if (narrow) code.scale = std::max(std::floor(code.scale * 65536) / 65536, 0x1p-60);
+  using Reciprocal = cpu::SoftmaxRow::Reciprocal;
+  const Reciprocal reciprocal = narrow && code.scale >= 0x1p-16 ? Reciprocal::bytes
+                                : cut                           ? Reciprocal::words
+                                                                : Reciprocal::real;
   const auto bytes = static_cast<int64_t>(qnn::size_of(x.dtype));
   FixedSoftmax state{around,
-                     {stored_as(x.dtype), stored_as(y.dtype), exponents, code, cut},
+                     {stored_as(x.dtype), stored_as(y.dtype), exponents, code, reciprocal},
                      bytes,
                      static_cast<int64_t>(qnn::size_of(y.dtype))};
   if (around.extent == 2 && bytes == 1 && state.size_out == 1) {
