@@ -76,6 +76,15 @@ struct Quotient {
     const int64_t product = (steps.times(shifted(n, up)) * d.reciprocal + (1 << 14)) >> 15;
     return in_range(halves_up(product, up + 13 - d.up - steps.exponent));
   }
+  // Of 8 bits by the one number of a tensor that is no constant: the real one, to the nearest, ties to even.
+  int64_t nearest(int64_t p, int64_t q) const {
+    const int64_t over = p + a.offset, under = q + b.offset;
+    if (under == 0) return over < 0 ? y.limits.min : y.limits.max;
+    const double real = static_cast<double>(over) * a.scale / (static_cast<double>(under) * b.scale);
+    const double code = real / y.scale - static_cast<double>(y.offset);
+    return static_cast<int64_t>(std::clamp(std::nearbyint(code), static_cast<double>(y.limits.min),
+                                           static_cast<double>(y.limits.max)));
+  }
   // Of 8 bits: cut to a whole number, downwards, before it is rounded.
   int64_t whole(int64_t p, int64_t q) const {
     const int64_t over = p + a.offset, under = q + b.offset;

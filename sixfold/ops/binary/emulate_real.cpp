@@ -49,6 +49,7 @@ struct Binary {
   cpu::BroadcastLoop<3> loop;
   Real op;
   Codec a, b, y;
+  bool by_one = false;  // a quotient of 8 bits whose denominator is one number that ops or clients give
 
   double integers(double p, double q) const {  // what divides by 0 is 0
     if (q == 0 && op != Real::power && op != Real::squared_difference && op != Real::slope) return 0;
@@ -76,6 +77,7 @@ struct Binary {
                          [&](T p, B q) {
                            return op == Real::power ? power(p, q)
                                   : whole           ? static_cast<T>(quotient.whole(p, q))
+                                  : by_one          ? static_cast<T>(quotient.nearest(p, q))
                                                     : static_cast<T>(quotient(p, q));
                          });
       }
@@ -122,6 +124,9 @@ Result<Step> prepare_real_binary(const OpView& op, Prepare& prepare) {
               Codec::of(op.out())};
   for (const Name& n : kNames)
     if (n.type == op.type) step.op = n.op;
+  const TensorDef& under = op.in(1);
+  step.by_one =
+      step.op == Real::divide && qnn::size_of(under.dtype) == 1 && under.count() == 1 && !under.is_constant();
   return prepare.step(step);
 }
 
