@@ -181,7 +181,8 @@ struct SoftmaxFactor {
 };
 SoftmaxFactor softmax_factor(SoftmaxRow::Reciprocal way, uint64_t sum, double scale) {
   if (way == SoftmaxRow::Reciprocal::bytes) {
-    const uint64_t x = std::max<uint64_t>(sum * static_cast<uint64_t>(scale * 65536) >> 8, 2);
+    const auto steps = static_cast<uint64_t>(std::min(scale, 256.0) * 65536);  // made-up scales may be huge
+    const uint64_t x = std::max<uint64_t>(sum * steps >> 8, 2);
     return {cut_reciprocal(x) * 256, x < 512 ? 0 : 0.5};
   }
   if (way == SoftmaxRow::Reciprocal::words) {
