@@ -409,7 +409,8 @@ TEST(Method, ten_thousand_loads_leave_no_memory_behind) {
     file >> total >> resident;
     return resident;
   };
-  int64_t before = 0;
+  // What leaks grows all along; once, a whole huge page may come (qemu's, for what it translates).
+  int64_t before = 0, between = 0;
   for (int i = 0; i < 10000; ++i) {
     auto method = Method::load(*program);
     ASSERT_TRUE(method.ok());
@@ -417,8 +418,9 @@ TEST(Method, ten_thousand_loads_leave_no_memory_behind) {
       ASSERT_TRUE(feed(**method, 0, kX, {2, 3}).ok() && (*method)->execute().ok());
     }
     if (i == 1000) before = resident_pages();
+    if (i == 5500) between = resident_pages();
   }
-  EXPECT_LT(resident_pages() - before, 64);
+  EXPECT_LT(std::min(between - before, resident_pages() - between), 32);
 }
 
 // ---- delegates
