@@ -136,6 +136,11 @@ std::vector<int64_t> biases_of(const TensorDef& bias, const TensorDef& x, const 
   return out;
 }
 
+float float_bias_of(const TensorDef& bias, size_t output) {
+  return to_bias(bias.dtype == DataType::f16 ? static_cast<float>(bias.values<DeviceHalf>()[output])
+                                             : to_half(bias.values<float>()[output]));
+}
+
 cpu::QuantInput quant_input(const TensorDef& x) {
   cpu::QuantInput in;
   in.wide = qnn::size_of(x.dtype) == 2;

@@ -52,6 +52,9 @@ class FixedWeights {
 std::vector<int64_t> biases_of(const TensorDef& bias, const TensorDef& x, const TensorDef& weights,
                                int64_t outputs, cpu::Rounding rounding);
 
+// An output's bias of floats or halves, as the matrix unit adds it (to_bias).
+float float_bias_of(const TensorDef& bias, size_t output);
+
 // (input scale * weight scale / output scale) for each output, in floats as the matrix unit's are prepared:
 // that of the largest weight scale, times a channel's share of it.
 class Factors {

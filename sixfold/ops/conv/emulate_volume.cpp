@@ -224,10 +224,7 @@ Result<Step> prepare_volume_conv(const OpView& op, Prepare& prepare) {
         return;
       }
       for (size_t c = 0; c < out.size(); ++c)
-        out[c] = fixed ? b.values<int32_t>()[c]
-                       : static_cast<double>(to_bias(b.dtype == DataType::f16
-                                                         ? static_cast<float>(b.values<DeviceHalf>()[c])
-                                                         : to_half(b.values<float>()[c])));
+        out[c] = fixed ? b.values<int32_t>()[c] : static_cast<double>(float_bias_of(b, c));
     }));
   }
   uint64_t macs = static_cast<uint64_t>(op.out().count()) *

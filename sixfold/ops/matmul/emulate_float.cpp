@@ -97,9 +97,7 @@ Result<Step> prepare_float_matrices(const OpView& op, const MatrixShape& s, Prep
   if (b.is_present()) {
     if (!b.is_float()) return unsupported("in[2] is ", qnn::to_text(b.dtype), ", in[0] a float");
     const auto fill = [&](std::span<float> out) {
-      for (size_t i = 0; i < out.size(); ++i)
-        out[i] = to_bias(b.dtype == DataType::f16 ? static_cast<float>(b.values<DeviceHalf>()[i])
-                                                  : to_half(b.values<float>()[i]));
+      for (size_t i = 0; i < out.size(); ++i) out[i] = float_bias_of(b, i);
     };
     SF_ASSIGN(state.bias, prepare.pack_values<float>(static_cast<size_t>(b.count()), fill));
   }
