@@ -194,6 +194,43 @@ SoftmaxFactor softmax_factor(SoftmaxRow::Reciprocal way, uint64_t sum, double sc
   return {1 / scale / static_cast<double>(sum), 0.5};
 }
 
+template <typename D, typename T, typename S>
+void slopes(D d, const SlopeRow& s, const T* x, int64_t step_x, const S* slope, int64_t step_slope, T* y,
+            int64_t n, int64_t* at) {
+  const auto one_x = hn::Set(d, static_cast<double>(*x + s.from.offset)),
+             one_slope = hn::Set(d, static_cast<double>(*slope + s.by.offset));
+  const auto scale_x = hn::Set(d, s.from.scale), scale_slope = hn::Set(d, s.by.scale),
+             scale_y = hn::Set(d, s.to.scale);
+  const auto zero = hn::Zero(d), half = hn::Set(d, 0.5), one = hn::Set(d, 1.0);
+  const auto offset = hn::Set(d, static_cast<double>(s.to.offset));
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = *at;
+  for (; i + lanes <= n; i += lanes) {
+    const auto u = hn::Mul(step_x ? load_reals(d, x + i, s.from.offset) : one_x, scale_x);
+    const auto v = hn::Mul(step_slope ? load_reals(d, slope + i, s.by.offset) : one_slope, scale_slope);
+    const auto real = hn::IfThenElse(hn::Lt(u, zero), hn::Mul(u, v), u);
+    const auto steps = hn::Div(real, scale_y), size = hn::Abs(steps), whole = hn::Trunc(size);
+    const auto away = hn::Ge(hn::Sub(size, whole), half);
+    const auto rounded = hn::CopySign(hn::IfThenElse(away, hn::Add(whole, one), whole), steps);
+    store_reals(d, hn::Sub(rounded, offset), s.to.min, s.to.max, y + i);
+  }
+  *at = i;
+}
+void slope_row_here(const SlopeRow& s, const void* x, int64_t step_x, const void* slope, int64_t step_slope,
+                    void* y, int64_t n) {
+  with_stored(s.stored, [&](auto t) {
+    using T = decltype(t);
+    with_stored(s.slope, [&](auto u) {
+      using S = decltype(u);
+      int64_t i = 0;
+      slopes(Reals(), s, static_cast<const T*>(x), step_x, static_cast<const S*>(slope), step_slope,
+             static_cast<T*>(y), n, &i);
+      slopes(OneReal(), s, static_cast<const T*>(x), step_x, static_cast<const S*>(slope), step_slope,
+             static_cast<T*>(y), n, &i);
+    });
+  });
+}
+
 void softmax_row_here(const SoftmaxRow& s, const void* x, void* y, int64_t n, uint32_t* scratch) {
   with_stored(s.in, [&](auto t) {
     using T = decltype(t);
@@ -206,12 +243,12 @@ void softmax_row_here(const SoftmaxRow& s, const void* x, void* y, int64_t n, ui
       scratch[i] = s.exponents[top - from[i]];
       sum += scratch[i];
     }
-    const auto [factor, more] = softmax_factor(s.reciprocal, sum, s.code.scale);
+    const SoftmaxFactor f = softmax_factor(s.reciprocal, sum, s.code.scale);
     with_stored(s.out, [&](auto u) {
       using U = decltype(u);
       int64_t i = 0;
-      softmax_results(Reals(), scratch, n, factor, more, s.code, static_cast<U*>(y), &i);
-      softmax_results(OneReal(), scratch, n, factor, more, s.code, static_cast<U*>(y), &i);
+      softmax_results(Reals(), scratch, n, f.scale, f.more, s.code, static_cast<U*>(y), &i);
+      softmax_results(OneReal(), scratch, n, f.scale, f.more, s.code, static_cast<U*>(y), &i);
     });
   });
 }
@@ -309,6 +346,7 @@ namespace sixfold::cpu {
 HWY_EXPORT(fixed_pair_here);
 HWY_EXPORT(clamp_row_here);
 HWY_EXPORT(hard_swish_bytes_here);
+HWY_EXPORT(slope_row_here);
 HWY_EXPORT(softmax_row_here);
 HWY_EXPORT(norm_row_here);
 
@@ -325,6 +363,11 @@ void clamp_row(Stored stored, const void* x, void* y, int64_t n, int32_t min, in
 void hard_swish_bytes(const SwishRow& s, const int32_t* sums, uint8_t* y, int64_t n) {
   quant_kernels();
   HWY_DYNAMIC_DISPATCH(hard_swish_bytes_here)(s, sums, y, n);
+}
+void slope_row(const SlopeRow& s, const void* x, int64_t step_x, const void* slope, int64_t step_slope,
+               void* y, int64_t n) {
+  quant_kernels();
+  HWY_DYNAMIC_DISPATCH(slope_row_here)(s, x, step_x, slope, step_slope, y, n);
 }
 void softmax_row(const SoftmaxRow& s, const void* x, void* y, int64_t n, uint32_t* scratch) {
   quant_kernels();

@@ -62,6 +62,15 @@ struct RealCode {  // real = (q + offset) * scale
   double scale = 1;
   int32_t offset = 0, min = 0, max = 255;
 };
+// y = x < 0 ? x * slope : x, of the reals, to the nearest, ties away from zero. step: 1, or 0 for one element
+// that is repeated.
+struct SlopeRow {
+  Stored stored = Stored::u16, slope = Stored::u16;  // of x and y; of the slopes
+  RealCode from, by, to;
+};
+void slope_row(const SlopeRow& row, const void* x, int64_t step_x, const void* slope, int64_t step_slope,
+               void* y, int64_t n);
+
 // Whether numbers came as floats or were computed as halves.
 enum class RealType : uint8_t { f32, f16 };
 // The nearest of x times the float of 1 / scale, ties away from zero, saturated; NaN is the smallest. Of 8

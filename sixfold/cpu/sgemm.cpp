@@ -8,6 +8,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "sixfold/cpu/half-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace sixfold::cpu::HWY_NAMESPACE {
 
@@ -194,21 +196,6 @@ void products_of_channels(std::span<const float* const> x, const float* w, int64
   }
 }
 
-// base/half.h in vectors, but for 65536 in the place of infinity and NaN.
-inline V32 to_halves(F32 d, V32 x) {
-  const hn::RebindToSigned<F32> di;
-  const auto bits = hn::BitCast(di, x);
-  const auto size = hn::And(bits, hn::Set(di, 0x7fffffff));
-  const auto odd = hn::And(hn::ShiftRight<13>(size), hn::Set(di, 1));
-  auto y = hn::And(hn::Add(size, hn::Add(odd, hn::Set(di, 0xfff))), hn::Set(di, ~0x1fff));
-  // Below 2^-14 halves are multiples of 2^-24, which are the steps of floats from 0.5 on.
-  const V32 half = hn::Set(d, 0.5f);
-  const auto small = hn::BitCast(di, hn::Sub(hn::Add(hn::BitCast(d, size), half), half));
-  y = hn::IfThenElse(hn::Lt(size, hn::Set(di, 0x38800000)), small, y);
-  y = hn::IfThenElse(hn::Lt(size, hn::Set(di, 0x477ff000)), y, hn::Set(di, 0x47800000));
-  return hn::BitCast(d, hn::Or(y, hn::AndNot(hn::Set(di, 0x7fffffff), bits)));
-}
-
 void sums_to_halves(const float* x, const float* bias, int64_t count, float* y) {
   const F32 d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -216,7 +203,7 @@ void sums_to_halves(const float* x, const float* bias, int64_t count, float* y) 
     const auto n = static_cast<size_t>(std::min(lanes, count - i));
     V32 sum = load_some(d, x + i, n);
     if (bias) sum = hn::Add(sum, load_some(d, bias + i, n));
-    store_some(to_halves(d, sum), d, y + i, n);
+    store_some(to_ieee_halves(d, sum), d, y + i, n);
   }
 }
 

@@ -4,6 +4,7 @@
 // is rounded once, halves up. Products have two roundings, the larger and the smaller are those of converted
 // numbers. Floats: computed in float, rounded to half.
 #include "sixfold/cpu/fixed_rows.h"
+#include "sixfold/cpu/half_rows.h"
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
 #include "sixfold/emulator/layout.h"
@@ -230,16 +231,34 @@ struct Plain {
               [&](T a, T b) {
                 if constexpr (std::is_same_v<T, DeviceHalf>)
                   return DeviceHalf(ieee ? ieee_sum(a, b) : compute<float>(op, a, b));
-                else if constexpr (std::is_same_v<T, float>)
-                  return sums   ? to_ieee_half(compute<T>(op, a, b))
-                         : ieee ? ieee_sum(a, b)
-                                : to_half(compute<T>(op, a, b));
                 else
                   return compute<T>(op, a, b);
               });
   }
+  void run_floats(const Run& run) const {
+    constexpr cpu::HalfOp kOps[] = {cpu::HalfOp::add, cpu::HalfOp::subtract, cpu::HalfOp::multiply,
+                                    cpu::HalfOp::maximum, cpu::HalfOp::minimum};
+    const auto rounding = ieee || sums ? cpu::HalfRounding::ieee : cpu::HalfRounding::vector;
+    loop.run(run.pool, cpu::kElementwiseGrain / 2, [&](const auto& at, size_t count) {
+      const auto n = static_cast<int64_t>(count);
+      const float *a = run.in<float>(0) + at[1], *b = run.in<float>(1) + at[2];
+      float* y = run.out<float>() + at[0];
+      const auto length = [n](int64_t step) { return step ? n : 1; };
+      const int64_t step_a = loop.stride(1), step_b = loop.stride(2);
+      constexpr float kEnd = DeviceHalf::kInfinity;
+      if (ieee && !sums &&
+          !(cpu::all_below(a, length(step_a), kEnd) && cpu::all_below(b, length(step_b), kEnd))) {
+        for (int64_t i = 0; i < n; ++i) y[i] = ieee_sum(a[i * step_a], b[i * step_b]);
+        return;
+      }
+      cpu::half_pair(kOps[static_cast<size_t>(op)], rounding, a, step_a, b, step_b, y, n);
+    });
+  }
   void run(const Run& run) const {
-    with_type(dtype, [&](auto t) { run_as<decltype(t)>(run); });
+    if (dtype == DataType::f32) return run_floats(run);
+    with_type(dtype, [&](auto t) {
+      if constexpr (!std::is_same_v<decltype(t), float>) run_as<decltype(t)>(run);
+    });
   }
 };
 

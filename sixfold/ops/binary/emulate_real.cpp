@@ -1,8 +1,12 @@
 // Division, powers, remainders and slopes on the emulator: the exact function of the two reals, rounded once
 // to the nearest, ties away from zero. Fixed point divides by reciprocals of its own (emulate_quotient.h; a
 // floor of 16 bits does not), plain integers as integers.
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <vector>
 
+#include "sixfold/cpu/half_rows.h"
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
 #include "sixfold/emulator/layout.h"
@@ -49,7 +53,9 @@ struct Binary {
   cpu::BroadcastLoop<3> loop;
   Real op;
   Codec a, b, y;
+  Quotient quotient;
   bool by_one = false;  // a quotient of 8 bits whose denominator is one number that ops or clients give
+  std::vector<uint8_t> table;  // of 8 bits: result p of row q, by the bytes of in[0] and in[1]; else empty
 
   double integers(double p, double q) const {  // what divides by 0 is 0
     if (q == 0 && op != Real::power && op != Real::squared_difference && op != Real::slope) return 0;
@@ -61,37 +67,52 @@ struct Binary {
     const double result = std::pow(rounded(a.decode(p)), rounded(b.decode(q)));
     return std::isnan(result) ? static_cast<T>(y.limits.max) : y.encode<T>(result);
   }
-  // Floats are multiplied by a reciprocal, which is a half: 65504 at the most.
-  static double reciprocal(double x) {
-    constexpr double kMost = 65504;
-    return std::abs(x) * kMost < 1 ? std::copysign(kMost, x) : 1 / x;
-  }
   static double rounded(double x) { return static_cast<double>(static_cast<float>(x)); }
+
+  template <typename T, typename B>
+  T result(T p, B q) const {
+    if constexpr (std::is_integral_v<T> && std::is_integral_v<B>)
+      if (qnn::is_fixed(y.dtype)) {
+        if (op == Real::power) return power(p, q);
+        if (op == Real::floor_divide && sizeof(T) == 1) return static_cast<T>(quotient.whole(p, q));
+        if (op == Real::divide) return static_cast<T>(by_one ? quotient.nearest(p, q) : quotient(p, q));
+      }
+    const double u = a.decode(p), v = b.decode(q);
+    if constexpr (std::is_integral_v<T>)
+      if (!qnn::is_fixed(y.dtype)) return y.encode<T>(integers(u, v));
+    return y.encode<T>(compute(op, u, v));
+  }
   template <typename T, typename B>
   void run_as(const Run& run) const {
-    if constexpr (std::is_integral_v<T> && std::is_integral_v<B>) {
-      const bool whole = op == Real::floor_divide && sizeof(T) == 1;
-      if (qnn::is_fixed(y.dtype) && (op == Real::divide || op == Real::power || whole)) {
-        const Quotient quotient(a, b, y);
-        return for_pairs(loop, run.pool, cpu::kElementwiseGrain / 4, run.out<T>(), run.in<T>(0), run.in<B>(1),
-                         [&](T p, B q) {
-                           return op == Real::power ? power(p, q)
-                                  : whole           ? static_cast<T>(quotient.whole(p, q))
-                                  : by_one          ? static_cast<T>(quotient.nearest(p, q))
-                                                    : static_cast<T>(quotient(p, q));
-                         });
-      }
-    }
-    const bool plain = std::is_integral_v<T> && !qnn::is_fixed(y.dtype);
     for_pairs(loop, run.pool, cpu::kElementwiseGrain / 4, run.out<T>(), run.in<T>(0), run.in<B>(1),
-              [&](T p, B q) {
-                const double u = a.decode(p), v = b.decode(q);
-                if constexpr (!std::is_integral_v<T>)
-                  if (op == Real::divide) return y.encode<T>(u * reciprocal(v));
-                return y.encode<T>(plain ? integers(u, v) : compute(op, u, v));
-              });
+              [&](T p, B q) { return result(p, q); });
   }
+
+  // The rows of the table that in[1] needs.
+  void fill_table(const TensorDef& under) {
+    std::array<bool, 256> needed;
+    needed.fill(!under.is_constant());
+    if (under.is_constant())
+      for (const uint8_t q : under.values<uint8_t>()) needed[q] = true;
+    const auto rows = static_cast<int64_t>(std::count(needed.begin(), needed.end(), true));
+    if (loop.total() < 2 * 256 * rows) return;  // not worth its making
+    table.resize(size_t{256} * 256);
+    with_type(y.dtype, [&](auto t) {
+      with_type(b.dtype, [&](auto s) {
+        using T = decltype(t);
+        using B = decltype(s);
+        if constexpr (sizeof(T) == 1 && sizeof(B) == 1)
+          for (size_t q = 0; q < 256; ++q)
+            for (size_t p = 0; needed[q] && p < 256; ++p)
+              table[q * 256 + p] = static_cast<uint8_t>(result(static_cast<T>(p), static_cast<B>(q)));
+      });
+    });
+  }
+
   void run(const Run& run) const {
+    if (!table.empty())
+      return for_pairs(loop, run.pool, cpu::kElementwiseGrain, run.out<uint8_t>(), run.in<uint8_t>(0),
+                       run.in<uint8_t>(1), [&](uint8_t p, uint8_t q) { return table[size_t{256} * q + p]; });
     with_type(y.dtype, [&](auto t) {
       using T = decltype(t);
       if (a.dtype == b.dtype) return run_as<T, T>(run);
@@ -101,6 +122,34 @@ struct Binary {
           using S = decltype(s);
           if constexpr (std::is_integral_v<S> && sizeof(S) <= 2) run_as<T, S>(run);
         });
+    });
+  }
+};
+
+// Slopes of fixed point of 8 or 16 bits, many at a time.
+struct Slopes {
+  cpu::BroadcastLoop<3> loop;
+  cpu::SlopeRow row;
+  int64_t size, size_slope;
+
+  void run(const Run& run) const {
+    loop.run(run.pool, cpu::kElementwiseGrain / 2, [&](const auto& at, size_t n) {
+      cpu::slope_row(row, run.ins[0] + at[1] * size, loop.stride(1), run.ins[1] + at[2] * size_slope,
+                     loop.stride(2), run.outs[0] + at[0] * size, static_cast<int64_t>(n));
+    });
+  }
+};
+
+// Of halves. Floats are multiplied by a reciprocal, which is a half: 65504 at the most.
+struct Halves {
+  cpu::BroadcastLoop<3> loop;
+  cpu::HalfOp op;
+
+  void run(const Run& run) const {
+    loop.run(run.pool, cpu::kElementwiseGrain / 2, [&](const auto& at, size_t n) {
+      cpu::half_pair(op, cpu::HalfRounding::vector, run.in<float>(0) + at[1], loop.stride(1),
+                     run.in<float>(1) + at[2], loop.stride(2), run.out<float>() + at[0],
+                     static_cast<int64_t>(n));
     });
   }
 };
@@ -120,14 +169,25 @@ Status check_real_binary(const OpView& op, const DeviceModel&) {
 Result<Step> prepare_real_binary(const OpView& op, Prepare& prepare) {
   prepare.use_constants();
   const cpu::TensorDesc a = describe(op.in(0)), b = describe(op.in(1)), y = describe(op.out());
-  Binary step{cpu::BroadcastLoop<3>({&y, &a, &b}), Real::divide, Codec::of(op.in(0)), Codec::of(op.in(1)),
-              Codec::of(op.out())};
+  const cpu::BroadcastLoop<3> loop({&y, &a, &b});
+  Real function = Real::divide;
   for (const Name& n : kNames)
-    if (n.type == op.type) step.op = n.op;
+    if (n.type == op.type) function = n.op;
   const TensorDef& under = op.in(1);
-  step.by_one =
-      step.op == Real::divide && qnn::size_of(under.dtype) == 1 && under.count() == 1 && !under.is_constant();
-  return prepare.step(step);
+  const Codec from = Codec::of(op.in(0)), by = Codec::of(under), to = Codec::of(op.out());
+  const bool narrow = qnn::size_of(to.dtype) == 1 && qnn::size_of(by.dtype) == 1;
+  if (to.dtype == DataType::f32 && (function == Real::slope || function == Real::divide))
+    return prepare.step(Halves{loop, function == Real::slope ? cpu::HalfOp::slope : cpu::HalfOp::divide});
+  if (function == Real::slope && is_narrow_fixed(to.dtype) && !narrow)
+    return prepare.step(Slopes{loop,
+                               {stored_as(to.dtype), stored_as(by.dtype), from.rows(), by.rows(), to.rows()},
+                               static_cast<int64_t>(qnn::size_of(to.dtype)),
+                               static_cast<int64_t>(qnn::size_of(by.dtype))});
+  Binary step{.loop = loop, .op = function, .a = from, .b = by, .y = to, .quotient = Quotient(from, by, to)};
+  step.by_one = function == Real::divide && qnn::size_of(under.dtype) == 1 && under.count() == 1 &&
+                !under.is_constant();
+  if (narrow && qnn::is_fixed(to.dtype)) step.fill_table(under);
+  return prepare.step(std::move(step));
 }
 
 }  // namespace sixfold::emulator

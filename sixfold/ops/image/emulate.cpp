@@ -3,9 +3,11 @@
 // Fixed point: weights of 14 bits for each axis; products are summed exactly and scaled once, halves up.
 // Cubic weights are reals. Floats: in double, rounded to half once; images twice as large, with half-pixel
 // centres, in the vector unit's own floats.
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
-#include "sixfold/cpu/qhalf.h"
+#include "sixfold/cpu/half_rows.h"
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
 #include "sixfold/emulator/layout.h"
@@ -124,11 +126,13 @@ Taps taps_of(const ResizeRule& rule, int64_t in, int64_t out) {
 struct Resize {
   Taps rows, columns;
   int64_t batch, in_height, in_width, height, width, channels;
-  bool doubles;  // linear, and both sides are twice as long, with half-pixel centres
+  bool doubles;  // linear floats, both sides twice as long, with half-pixel centres
+  bool whole;    // weights are whole numbers: of integers, but for cubic ones of fixed point
   Codec x, y;
   double ratio;  // steps of the output for a step of the input
   Recode recode;
 
+  bool moves() const { return rows.count == 1 && columns.count == 1; }
   // The stored numbers, whatever the encodings: the device moves them as they are.
   template <typename T>
   void nearest(const T* image, T* out, int64_t r) const {
@@ -136,88 +140,152 @@ struct Resize {
     for (int64_t c = 0; c < width; ++c)
       std::copy_n(row + columns.at[static_cast<size_t>(c)] * channels, channels, out + c * channels);
   }
-  // Weights are reals, and the result is rounded once.
+
+  // Sums of weighted neighbours as elements.
   template <typename T>
-  T cubic(const T* image, int64_t r, int64_t c) const {
-    const size_t fr = static_cast<size_t>(r) * 4, fc = static_cast<size_t>(c) * 4;
-    double sum = 0;
-    for (size_t i = 0; i < 4; ++i)
-      for (size_t j = 0; j < 4; ++j) {
-        const auto q =
-            static_cast<int64_t>(image[(rows.at[fr + i] * in_width + columns.at[fc + j]) * channels]);
-        sum += rows.weights[fr + i] * columns.weights[fc + j] * static_cast<double>(q + x.offset);
-      }
-    const double q = std::floor(sum * ratio + 0.5) - static_cast<double>(y.offset);
-    return static_cast<T>(
-        std::clamp(q, static_cast<double>(y.limits.min), static_cast<double>(y.limits.max)));
-  }
-  // a + f * (b - a), first along rows. What lies beyond the border has no part in it.
-  template <typename T>
-  cpu::QHalf doubled(const T* image, size_t fr, size_t fc) const {
-    const auto blend = [](const cpu::QHalf& a, const cpu::QHalf& b, double f) {
-      return f == 0 ? a : a + cpu::QHalf::of(static_cast<float>(f)) * (b - a);
+  void finish(const double* sums, T* out, int64_t n) const {
+    const auto each = [&](const auto& element) {
+      for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(element(sums[i]));
     };
-    const auto along = [&](int64_t r) {
-      const auto at = [&](int64_t c) {
-        return cpu::QHalf::of(static_cast<float>(image[(r * in_width + c) * channels]));
-      };
-      return blend(at(columns.at[fc]), at(columns.at[fc + 1]), columns.weights[fc + 1]);
-    };
-    return blend(along(rows.at[fr]), along(rows.at[fr + 1]), rows.weights[fr + 1]);
-  }
-  template <typename T>
-  void pixel(const T* image, T* out, int64_t r, int64_t c) const {
-    const auto nr = static_cast<size_t>(rows.count), nc = static_cast<size_t>(columns.count);
-    const size_t fr = static_cast<size_t>(r) * nr, fc = static_cast<size_t>(c) * nc;
-    for (int64_t k = 0; k < channels; ++k) {
-      if constexpr (std::is_integral_v<T>) {
-        if (rows.count == 4 && qnn::is_fixed(y.dtype)) {
-          out[k] = cubic<T>(image + k, r, c);
-          continue;
-        }
-        int64_t sum = 0;
-        for (size_t i = 0; i < nr; ++i)
-          for (size_t j = 0; j < nc; ++j)
-            sum +=
-                rows.fixed[fr + i] * columns.fixed[fc + j] *
-                static_cast<int64_t>(image[(rows.at[fr + i] * in_width + columns.at[fc + j]) * channels + k]);
-        if (!qnn::is_fixed(y.dtype)) {
-          out[k] = static_cast<T>((sum + (1 << 27)) >> 28);
-          continue;
-        }
-        const int64_t q = std::clamp((sum + (1 << 27)) >> 28, x.limits.min, x.limits.max);
-        out[k] = static_cast<T>(recode.same ? q : recode(q, false));
-      } else if (doubles) {
-        out[k] = y.encode<T>(static_cast<double>(doubled(image + k, fr, fc).value()));
-      } else {
-        double sum = 0;
-        for (size_t i = 0; i < nr; ++i)
-          for (size_t j = 0; j < nc; ++j)
-            sum += rows.weights[fr + i] * columns.weights[fc + j] *
-                   static_cast<double>(static_cast<float>(
-                       image[(rows.at[fr + i] * in_width + columns.at[fc + j]) * channels + k]));
-        out[k] = y.encode<T>(sum);
-      }
+    const auto whole_number = [](double sum) { return (static_cast<int64_t>(sum) + (1 << 27)) >> 28; };
+    if constexpr (std::is_same_v<T, float>) {
+      cpu::round_halves(sums, out, n);
+    } else if constexpr (!std::is_integral_v<T>) {
+      each([&](double sum) { return y.encode<T>(sum); });
+    } else if (!whole) {
+      const double offset = static_cast<double>(y.offset), min = static_cast<double>(y.limits.min),
+                   max = static_cast<double>(y.limits.max);
+      each([&](double sum) { return std::clamp(std::floor(sum * ratio + 0.5) - offset, min, max); });
+    } else if (!qnn::is_fixed(y.dtype)) {
+      each(whole_number);
+    } else if (const Limits in = x.limits; recode.same) {
+      each([&](double sum) { return std::clamp(whole_number(sum), in.min, in.max); });
+    } else {
+      each([&](double sum) { return recode(std::clamp(whole_number(sum), in.min, in.max), false); });
     }
   }
+  template <typename T>
+  void lines(const Run& run, int64_t begin, int64_t end) const;
   void run(const Run& run) const {
     with_type(y.dtype, [&](auto t) {
       using T = decltype(t);
-      run.pool.for_ranges(batch * height, std::max<int64_t>(1, 8192 / (width * channels)),
-                          [&](int64_t begin, int64_t end) {
-                            for (int64_t line = begin; line < end; ++line) {
-                              const T* image = run.in<T>(0) + line / height * in_height * in_width * channels;
-                              if (rows.count == 1 && columns.count == 1) {
-                                nearest(image, run.out<T>() + line * width * channels, line % height);
-                                continue;
-                              }
-                              for (int64_t c = 0; c < width; ++c)
-                                pixel(image, run.out<T>() + (line * width + c) * channels, line % height, c);
-                            }
-                          });
+      // Lines share what they take of the input.
+      const int64_t grain = std::max<int64_t>(16, 16384 / std::max<int64_t>(1, width * channels));
+      run.pool.for_ranges(batch * height, grain, [&](int64_t begin, int64_t end) {
+        if (!moves()) return lines<T>(run, begin, end);
+        for (int64_t line = begin; line < end; ++line)
+          nearest(run.in<T>(0) + line / height * in_height * in_width * channels,
+                  run.out<T>() + line * width * channels, line % height);
+      });
     });
   }
 };
+
+// Some columns of the output. What they take of a row of the input is gathered once for all rows of the
+// output that need it.
+class Stretch {
+ public:
+  Stretch(const Resize& resize, int64_t first, int64_t columns) : r_(resize), first_(first), n_(columns) {
+    const auto taps = static_cast<size_t>(r_.columns.count), numbers = static_cast<size_t>(n_ * r_.channels);
+    weights_.assign(taps, std::vector<double>(numbers));
+    for (size_t t = 0; t < taps; ++t)
+      for (size_t i = 0; i < numbers; ++i) {
+        const size_t at = column(i / static_cast<size_t>(r_.channels)) + t;
+        weights_[t][i] = r_.whole ? static_cast<double>(r_.columns.fixed[at]) : r_.columns.weights[at];
+      }
+    for (const auto& w : weights_) columns_.push_back(w.data());
+    kept_.resize(static_cast<size_t>(r_.rows.count) + 1);
+    sums_.resize(numbers);
+  }
+
+  // The sums of line `row` of the output of an image.
+  template <typename T>
+  std::span<const double> line(const T* image, int64_t row) {
+    const size_t at = static_cast<size_t>(row) * static_cast<size_t>(r_.rows.count);
+    x_.clear();
+    row_weights_.clear();
+    for (size_t i = 0; i < static_cast<size_t>(r_.rows.count); ++i) {
+      const Kept& source = gathered(image, r_.rows.at[at + i], at);
+      for (const auto& tap : source.taps) x_.push_back(tap.data());
+      row_weights_.push_back(r_.whole ? static_cast<double>(r_.rows.fixed[at + i]) : r_.rows.weights[at + i]);
+    }
+    const auto n = static_cast<int64_t>(sums_.size());
+    if (r_.doubles)
+      cpu::blend_own_row(x_[0], x_[1], &row_weights_[1], 0, sums_.data(), n);
+    else
+      cpu::blend_row({x_, columns_, row_weights_}, sums_.data(), n);
+    return sums_;
+  }
+
+ private:
+  struct Kept {
+    const void* image = nullptr;
+    int64_t row = -1;
+    std::vector<std::vector<double>> taps;  // what each tap of the columns sees; of doubles their blend
+  };
+  size_t column(size_t i) const {
+    return (static_cast<size_t>(first_) + i) * static_cast<size_t>(r_.columns.count);
+  }
+  // A row of the input, in the place of one that line `at` does not need.
+  template <typename T>
+  const Kept& gathered(const T* image, int64_t row, size_t at) {
+    Kept* free = nullptr;
+    for (Kept& k : kept_) {
+      if (k.image == image && k.row == row) return k;
+      const auto* needed = &r_.rows.at[at];
+      if (k.image != image || std::find(needed, needed + r_.rows.count, k.row) == needed + r_.rows.count)
+        free = &k;
+    }
+    free->image = image, free->row = row;
+    const auto taps = static_cast<size_t>(r_.columns.count);
+    free->taps.resize(taps);
+    for (size_t t = 0; t < taps; ++t) {
+      free->taps[t].resize(sums_.size());
+      double* to = free->taps[t].data();
+      for (int64_t c = 0; c < n_; ++c) {
+        const T* from =
+            image + (row * r_.in_width + r_.columns.at[column(static_cast<size_t>(c)) + t]) * r_.channels;
+        for (int64_t k = 0; k < r_.channels; ++k) *to++ = number(from[k]);
+      }
+    }
+    if (r_.doubles) {
+      double* first = free->taps[0].data();
+      cpu::blend_own_row(first, free->taps[1].data(), columns_[1], 1, first,
+                         static_cast<int64_t>(sums_.size()));
+      free->taps.resize(1);
+    }
+    return *free;
+  }
+  template <typename T>
+  double number(T q) const {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<double>(r_.whole ? static_cast<int64_t>(q) : static_cast<int64_t>(q) + r_.x.offset);
+    else
+      return static_cast<double>(static_cast<float>(q));
+  }
+
+  const Resize& r_;
+  int64_t first_, n_;
+  std::vector<std::vector<double>> weights_;
+  std::vector<const double*> columns_, x_;
+  std::vector<double> row_weights_, sums_;
+  std::vector<Kept> kept_;
+};
+
+template <typename T>
+void Resize::lines(const Run& run, int64_t begin, int64_t end) const {
+  constexpr int64_t kNumbers = 2048;  // of a stretch: what is gathered stays in the cache
+  const int64_t step = std::max<int64_t>(1, kNumbers / channels);
+  for (int64_t first = 0; first < width; first += step) {
+    Stretch stretch(*this, first, std::min(step, width - first));
+    for (int64_t line = begin; line < end; ++line) {
+      const T* image = run.in<T>(0) + line / height * in_height * in_width * channels;
+      const std::span<const double> sums = stretch.line(image, line % height);
+      finish(sums.data(), run.out<T>() + (line * width + first) * channels,
+             static_cast<int64_t>(sums.size()));
+    }
+  }
+}
 
 }  // namespace
 
@@ -239,12 +307,23 @@ Result<Step> prepare_resize(const OpView& op, Prepare& prepare) {
   const TensorDef &x = op.in(0), &y = op.out();
   const ResizeRule rule = rule_of(op);
   const Codec from = Codec::of(x), to = Codec::of(y);
-  const bool doubles = rule.mode == Mode::linear && rule.places == Places::half_pixel &&
-                       y.dims[1] == 2 * x.dims[1] && y.dims[2] == 2 * x.dims[2];
-  return prepare.step(Resize{taps_of(rule, x.dims[1], y.dims[1]), taps_of(rule, x.dims[2], y.dims[2]),
-                             x.dims[0], x.dims[1], x.dims[2], y.dims[1], y.dims[2], x.dims[3], doubles, from,
-                             to, from.scale == to.scale ? 1.0 : from.scale / to.scale,
-                             Recode::between(x, y, true)});
+  const bool doubles = op.in(0).is_float() && rule.mode == Mode::linear &&
+                       rule.places == Places::half_pixel && y.dims[1] == 2 * x.dims[1] &&
+                       y.dims[2] == 2 * x.dims[2];
+  return prepare.step(Resize{.rows = taps_of(rule, x.dims[1], y.dims[1]),
+                             .columns = taps_of(rule, x.dims[2], y.dims[2]),
+                             .batch = x.dims[0],
+                             .in_height = x.dims[1],
+                             .in_width = x.dims[2],
+                             .height = y.dims[1],
+                             .width = y.dims[2],
+                             .channels = x.dims[3],
+                             .doubles = doubles,
+                             .whole = !x.is_float() && !(rule.mode == Mode::cubic && qnn::is_fixed(x.dtype)),
+                             .x = from,
+                             .y = to,
+                             .ratio = from.scale == to.scale ? 1.0 : from.scale / to.scale,
+                             .recode = Recode::between(x, y, true)});
 }
 
 }  // namespace sixfold::emulator

@@ -31,28 +31,44 @@ struct Pooling {
     return {std::max<int64_t>(first, 0), std::min(first + taps, extent)};
   }
 
-  // The mean of count numbers whose sum (zero points taken out) is sum.
-  int64_t mean_of(int64_t sum, int64_t count) const {
+  // How the sum of so many numbers, zero points taken out, becomes their mean.
+  struct Mean {
+    enum class Way : uint8_t { reduced, halves_up, scaled } way = Way::scaled;
+    int64_t count = 1;
+    cpu::QuantChannels channel;
+    cpu::QuantOutput out;
+  };
+  Mean mean_of(int64_t count) const {
+    Mean m{.count = count};
+    // With 16 bits windows that do not overlap have a multiplier of 15 bits for the count, too.
+    const bool scaled =
+        qnn::size_of(dtype) == 2 && window.stride_y >= window.height && window.stride_x >= window.width;
     if (reduces) {
-      const double steps = static_cast<double>(sum) * factor / static_cast<double>(count);
+      m.way = Mean::Way::reduced;
+    } else if (same && !scaled && rounding == cpu::Rounding::vector) {
+      m.way = Mean::Way::halves_up;
+    } else {
+      m.out = {rounding, static_cast<int32_t>(zero_out), static_cast<int32_t>(limits.min),
+               static_cast<int32_t>(limits.max)};
+      cpu::set_factor(m.channel, 0, rounding, factor / static_cast<double>(count));
+      m.out.lefts = m.channel.left[0] > 0;
+    }
+    return m;
+  }
+  int64_t apply(const Mean& m, int64_t sum) const {
+    if (m.way == Mean::Way::reduced) {
+      const double steps = static_cast<double>(sum) * factor / static_cast<double>(m.count);
       const double q = std::floor(steps + 0.5) + static_cast<double>(zero_out);
       return static_cast<int64_t>(
           std::clamp(q, static_cast<double>(limits.min), static_cast<double>(limits.max)));
     }
-    // With 16 bits windows that do not overlap have a multiplier of 15 bits for the count, too.
-    const bool scaled =
-        qnn::size_of(dtype) == 2 && window.stride_y >= window.height && window.stride_x >= window.width;
-    if (same && !scaled && rounding == cpu::Rounding::vector) {  // halves up
-      const int64_t total = 2 * (sum + zero_in * count) + count;
-      return std::clamp(total >= 0 ? total / (2 * count) : -((-total + 2 * count - 1) / (2 * count)),
+    if (m.way == Mean::Way::halves_up) {
+      const int64_t total = 2 * (sum + zero_in * m.count) + m.count;
+      return std::clamp(total >= 0 ? total / (2 * m.count) : -((-total + 2 * m.count - 1) / (2 * m.count)),
                         limits.min, limits.max);
     }
-    cpu::QuantChannels c;
-    cpu::QuantOutput out{rounding, static_cast<int32_t>(zero_out), static_cast<int32_t>(limits.min),
-                         static_cast<int32_t>(limits.max)};
-    cpu::set_factor(c, 0, rounding, factor / static_cast<double>(count));
-    out.lefts = c.left[0] > 0;
-    return requantize(static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX)), c, 0, out);
+    return requantize(static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX)), m.channel, 0,
+                      m.out);
   }
 
   // Of floats. Overlapping windows of 3 by 3 or 5 by 5 are filters of halves. The vector unit, whose ties go
@@ -69,15 +85,17 @@ struct Pooling {
     return vector ? to_half(mean) : to_ieee_half(mean);
   }
 
-  template <typename T>
-  void pixel(const T* x, int64_t row, T* y) const {
+  // Sum: 32 bits where they hold that of a window. whole: the mean of a window inside of the image.
+  template <typename Sum, typename T>
+  void pixel(const T* x, int64_t row, T* y, const Mean& whole) const {
     const cpu::QuantWindow& w = window;
     const int64_t ox = row % w.out_width, oy = row / w.out_width % w.out_height;
     const T* image = x + row / w.out_width / w.out_height * w.in_height * w.in_width * w.in_channels;
     const Range ys = range(oy, w.stride_y, w.pad_top, w.height, w.in_height);
     const Range xs = range(ox, w.stride_x, w.pad_left, w.width, w.in_width);
     const int64_t inside = std::max<int64_t>(0, ys.end - ys.begin) * std::max<int64_t>(0, xs.end - xs.begin);
-    using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, float>;
+    const int64_t count = count_padding ? w.taps() : std::max<int64_t>(1, inside);
+    const Mean of_part = mean && count != whole.count ? mean_of(count) : whole;
     constexpr int64_t kStep = 64;
     for (int64_t first = 0; first < w.in_channels; first += kStep) {
       const int64_t n = std::min(kStep, w.in_channels - first);
@@ -98,17 +116,14 @@ struct Pooling {
       for (int64_t c = 0; c < n; ++c) {
         T& to = y[first + c];
         if constexpr (std::is_integral_v<T>) {
-          if (!mean) {
+          if (mean)
+            to = static_cast<T>(apply(of_part, int64_t{sums[c]} - zero_in * inside));
+          else
             to = !some  ? static_cast<T>(zero_out)
                  : same ? most[c]
-                        : static_cast<T>(mean_of(most[c] - zero_in, 1));
-          } else {
-            const int64_t count = count_padding ? w.taps() : std::max<int64_t>(1, inside);
-            to = static_cast<T>(mean_of(sums[c] - zero_in * inside, count));
-          }
+                        : static_cast<T>(apply(whole, most[c] - zero_in));
         } else {
-          to = T(mean ? mean_of_floats(sums[c], count_padding ? w.taps() : std::max<int64_t>(1, inside))
-                      : static_cast<float>(most[c]));
+          to = T(mean ? mean_of_floats(sums[c], count) : static_cast<float>(most[c]));
         }
       }
     }
@@ -121,9 +136,19 @@ struct Pooling {
       const T* x = reinterpret_cast<const T*>(in);
       T* y = reinterpret_cast<T*>(out);
       const int64_t work = window.in_channels * (window.taps() + 1);
-      pool.for_ranges(window.rows(), std::max<int64_t>(1, 32768 / work), [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) pixel(x, row, y + row * window.in_channels);
-      });
+      const Mean whole = mean_of(mean ? window.taps() : 1);
+      const auto rows = [&](auto sum) {
+        pool.for_ranges(window.rows(), std::max<int64_t>(1, 32768 / work), [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row)
+            pixel<decltype(sum)>(x, row, y + row * window.in_channels, whole);
+        });
+      };
+      if constexpr (!std::is_integral_v<T>)
+        rows(float{});
+      else if (sizeof(T) <= 2 && window.taps() < 32768)
+        rows(int32_t{});
+      else
+        rows(int64_t{});
     });
   }
 };

@@ -5,9 +5,13 @@
 // up where numbers are negated. Some of 16 bits have the library's own (emulate_wide.h). Floats: the function
 // in float, rounded to half. Integers: as they are.
 #include <cmath>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <vector>
 
 #include "sixfold/cpu/broadcast.h"
+#include "sixfold/cpu/half_rows.h"
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
 #include "sixfold/emulator/neuron.h"
@@ -91,6 +95,7 @@ struct Function {
   Unary op = Unary::none;
   double alpha = 1, beta = 0, min = 0, max = 0;
   bool negative = true, positive = true;  // of is_inf
+  bool operator==(const Function&) const = default;
 
   template <typename R>
   R operator()(R x) const {
@@ -279,10 +284,14 @@ struct OfProduct {
   }
 };
 
+// Results of all halves, shared by steps of one function.
+using HalfTable = std::vector<float>;
+
 struct Elementwise {
   Function f;
   DataType in, out;
   int64_t count;
+  std::shared_ptr<const HalfTable> table;  // of floats; null: few elements
 
   // Clamps end at infinity's place, whatever their bounds; a root that is no number is the least one.
   float value(float x) const {
@@ -290,28 +299,65 @@ struct Elementwise {
     if (v != v) return -DeviceHalf::kLargest;
     return f.op == Unary::relu || f.op == Unary::clamp ? std::min(v, DeviceHalf::kInfinity) : v;
   }
+  template <typename U, typename T>
+  U result(T x) const {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<U>(static_cast<int64_t>(f(static_cast<double>(x))));
+    else if (f.op == Unary::sigmoid && static_cast<float>(x) < 0)  // 1 minus the other side's
+      return static_cast<U>(1 - to_half(f(-static_cast<float>(x))));
+    else if constexpr (std::is_same_v<U, float>)
+      return to_half(value(static_cast<float>(x)));
+    else
+      return static_cast<U>(value(static_cast<float>(x)));
+  }
   template <typename T, typename U>
   void run_as(const Run& run) const {
     const T* x = run.in<T>(0);
     U* y = run.out<U>();
     run.pool.for_ranges(count, cpu::kElementwiseGrain / 4, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        if constexpr (std::is_integral_v<T>)
-          y[i] = static_cast<U>(static_cast<int64_t>(f(static_cast<double>(x[i]))));
-        else if (f.op == Unary::sigmoid && static_cast<float>(x[i]) < 0)  // 1 minus the other side's
-          y[i] = static_cast<U>(1 - to_half(f(-static_cast<float>(x[i]))));
-        else if constexpr (std::is_same_v<U, float>)
-          y[i] = to_half(value(static_cast<float>(x[i])));
-        else
-          y[i] = static_cast<U>(value(static_cast<float>(x[i])));
-      }
+      for (int64_t i = begin; i < end; ++i) y[i] = result<U>(x[i]);
     });
   }
   void run(const Run& run) const {
+    if (table)
+      return run.pool.for_ranges(count, cpu::kElementwiseGrain / 2, [&](int64_t begin, int64_t end) {
+        cpu::lookup_halves(table->data(), run.in<float>(0) + begin, run.out<float>() + begin, end - begin);
+      });
     with_type(in, [&](auto t) {
       using T = decltype(t);
       if (out == DataType::boolean) return run_as<T, uint8_t>(run);
       run_as<T, T>(run);
+    });
+  }
+};
+
+std::shared_ptr<const HalfTable> table_of(const Function& f) {
+  static std::mutex mutex;
+  static std::vector<std::pair<Function, std::weak_ptr<const HalfTable>>> made;
+  const std::scoped_lock lock(mutex);
+  std::erase_if(made, [](const auto& entry) { return entry.second.expired(); });
+  for (const auto& [function, table] : made)
+    if (function == f)
+      if (auto kept = table.lock()) return kept;
+  const Elementwise one{f, DataType::f32, DataType::f32, 1, nullptr};
+  auto results = std::make_shared<HalfTable>(65536);
+  for (size_t i = 0; i < results->size(); ++i) {
+    DeviceHalf half;
+    half.bits = static_cast<uint16_t>(i);
+    (*results)[i] = one.result<float>(static_cast<float>(half));
+  }
+  made.emplace_back(f, results);
+  return results;
+}
+
+// Rectifiers of floats, with bounds that are halves.
+struct ClampHalves {
+  float min, max;
+  int64_t count;
+
+  void run(const Run& run) const {
+    run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      cpu::clamp_halves(run.in<float>(0) + begin, run.out<float>() + begin, end - begin, min, max);
     });
   }
 };
@@ -466,7 +512,18 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
   if (x.is_product && x.dtype == DataType::f32)
     if (const ProductFunction* own = product_function(f.op))
       return prepare.step(OfProduct{*own, x.count(), y.keeps_sums});
-  if (!is_narrow_fixed(x.dtype)) return prepare.step(Elementwise{f, x.dtype, y.dtype, x.count()});
+  const bool floats = x.dtype == DataType::f32 && y.dtype == DataType::f32;
+  if (floats && (f.op == Unary::relu || f.op == Unary::clamp)) {
+    const double max = f.op == Unary::relu ? HUGE_VAL : f.max;
+    const auto bound = [](double v) {
+      return to_half(std::min(static_cast<float>(v), DeviceHalf::kInfinity));
+    };
+    return prepare.step(ClampHalves{bound(f.op == Unary::relu ? 0 : f.min), bound(max), x.count()});
+  }
+  constexpr int64_t kMany = 16384;  // elements that a table is worth
+  if (!is_narrow_fixed(x.dtype))
+    return prepare.step(
+        Elementwise{f, x.dtype, y.dtype, x.count(), floats && x.count() >= kMany ? table_of(f) : nullptr});
   const size_t count = qnn::size_of(x.dtype) == 1 ? 256 : 65536;
   const Codec from = Codec::of(x), to = Codec::of(y);
   const bool wide = qnn::size_of(x.dtype) == 2 && qnn::size_of(y.dtype) == 2;
