@@ -191,17 +191,19 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
   // Where a tap's numbers are for the outputs from `first` on: outputs of a group are equally far apart, and
   // so are inputs.
   struct Place {
-    int64_t tap = -1, first = -1, at = 0, input_step = 0, output_step = 0;
+    int64_t tap = -1, first = -1, input = -1, at = 0, input_step = 0, output_step = 0;
   } place;
   const auto read_plain = [&](int64_t tap, int64_t input, int64_t first, std::span<int32_t> to) {
-    if (place.tap != tap || place.first != first) {
-      const auto at = [&](int64_t i, int64_t o) { return index(phase, tap, i, first + o); };
-      place = {tap, first, at(0, 0), 0, 0};
-      if (place.at >= 0 && w.inputs() > 1) place.input_step = at(1, 0) - place.at;
+    const int64_t begin = p.even_inputs > 0 ? input - input % p.even_inputs : 0;
+    if (place.tap != tap || place.first != first || place.input != begin) {
+      const auto at = [&](int64_t i, int64_t o) { return index(phase, tap, begin + i, first + o); };
+      place = {tap, first, begin, at(0, 0), 0, 0};
+      if (place.at >= 0 && (p.even_inputs > 0 ? p.even_inputs : w.inputs()) > 1)
+        place.input_step = at(1, 0) - place.at;
       if (place.at >= 0 && to.size() > 1) place.output_step = at(0, 1) - place.at;
     }
     if (place.at < 0) return std::fill(to.begin(), to.end(), 0);
-    const int8_t* from = plain + place.at + input * place.input_step;
+    const int8_t* from = plain + place.at + (input - begin) * place.input_step;
     if (place.output_step == 1 && to.size() == cpu::kQuantBlock)  // as nearly all are: a loop of known length
       return std::copy_n(from, cpu::kQuantBlock, to.begin()), void();
     for (size_t i = 0; i < to.size(); ++i) to[i] = from[static_cast<int64_t>(i) * place.output_step];

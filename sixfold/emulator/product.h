@@ -94,8 +94,9 @@ struct FixedProduct {
   const std::byte* packed = nullptr;
   cpu::QuantInput input;
   cpu::QuantOutput output;
-  cpu::QuantResult steps;  // without data
-  int64_t offset = 0;      // bytes from the output's begin
+  cpu::QuantResult steps;   // without data
+  int64_t offset = 0;       // bytes from the output's begin
+  int64_t even_inputs = 0;  // inputs whose weights are equally far apart in their tensor; 0: all
 
   void run(const std::byte* x, std::byte* y, std::byte* scratch, cpu::Pool& pool) const;
   void absorb(Clamp clamp) { cut(output, clamp); }

@@ -1,7 +1,9 @@
-// Convolutions of volumes [N, D, H, W, C] on the emulator, plain loops.
+// Convolutions of volumes by plain loops: of 16 bits, and by computed weights.
 //
-// Fixed point: exact sums, bias in steps of input times weight; with 8 bits scaled as the matrix unit does
-// (docs/emulator.md), else once, halves up. Floats: summed in double, rounded to 32 bits and then to half.
+// Fixed point: exact sums, bias in steps of input times weight, scaled once, halves up. Floats: summed in
+// double, rounded to 32 bits and then to half.
+#include "sixfold/ops/conv/emulate_volume.h"
+
 #include <cmath>
 #include <tuple>
 
@@ -11,32 +13,6 @@
 
 namespace sixfold::emulator {
 namespace {
-
-struct Volume {
-  std::array<int64_t, 3> in, out, taps, stride, dilation, pad;
-  int64_t batch, in_channels, out_channels, groups;
-  bool transposed;
-
-  int64_t inputs() const { return in_channels / groups; }
-  int64_t outputs() const { return out_channels / groups; }
-  // [..., C / groups, O], transposed [..., C, O / groups]
-  int64_t weight_index(int64_t tap, int64_t group, int64_t i, int64_t o) const {
-    return transposed ? (tap * in_channels + group * inputs() + i) * outputs() + o
-                      : (tap * inputs() + i) * out_channels + group * outputs() + o;
-  }
-  // The input that a tap reads for an output along an axis; -1: none.
-  int64_t source(size_t axis, int64_t o, int64_t tap) const {
-    int64_t at = 0;
-    if (transposed) {
-      at = o + pad[axis] - tap;
-      if (at % stride[axis] != 0) return -1;
-      at /= stride[axis];
-    } else {
-      at = o * stride[axis] + tap * dilation[axis] - pad[axis];
-    }
-    return at >= 0 && at < in[axis] ? at : -1;
-  }
-};
 
 Result<Volume> read_volume(const OpView& op) {
   const TensorDef &x = op.in(0), &f = op.in(1), &y = op.out();
@@ -88,26 +64,10 @@ Result<Volume> read_volume(const OpView& op) {
   return v;
 }
 
-// The matrix unit's factor for sums of 8 bits: a sum is cut to an eighth to a sixteenth of a step and taken
-// to lie in the middle of what was cut.
-struct MatrixFactor {
-  double cut, multiplier;  // 2^-places; of 12 bits
-
-  static MatrixFactor of(double factor) {
-    int exponent = 0;
-    const double mantissa = std::frexp(factor, &exponent);
-    return {std::ldexp(1.0, exponent + 3), std::floor(mantissa * 4096 + 0.5)};
-  }
-  double operator()(double sum) const {
-    return std::floor(((2 * std::floor(sum * cut) + 1) * multiplier + 32768) / 65536);
-  }
-};
-
 struct VolumeConv {
   Volume v;
   Codec x, f, y;
   const double* factors;  // fixed point: steps of the output for one of the sum, by channel
-  bool matrix;            // 8 bits: factors are the matrix unit's
   const double* bias;     // fixed point: steps of the sum; floats: reals. Null: none
 
   template <typename T, typename W>
@@ -151,9 +111,7 @@ struct VolumeConv {
         for (size_t c = 0; c < acc.size(); ++c) {
           if constexpr (std::is_integral_v<T>) {
             const double sum = acc[c] + (bias ? bias[c] : 0);
-            const double steps =
-                matrix ? MatrixFactor::of(factors[c])(sum) : std::floor(sum * factors[c] + 0.5);
-            const double q = steps - static_cast<double>(y.offset);
+            const double q = std::floor(sum * factors[c] + 0.5) - static_cast<double>(y.offset);
             out[c] = static_cast<T>(
                 std::clamp(q, static_cast<double>(y.limits.min), static_cast<double>(y.limits.max)));
           } else {
@@ -194,35 +152,30 @@ Status check_volume_conv(const OpView& op, const DeviceModel&) {
 }
 
 Result<Step> prepare_volume_conv(const OpView& op, Prepare& prepare) {
-  prepare.use_constant(0);
-  prepare.use_constant(1);
   SF_ASSIGN(const Volume v, read_volume(op));
   const TensorDef &x = op.in(0), &f = op.in(1), &b = op.in(2);
+  if (f.is_constant() && qnn::is_fixed(x.dtype) && qnn::size_of(x.dtype) == 1)
+    return prepare_volume_products(op, v, prepare);
+  if (f.is_constant() && x.dtype == DataType::f32) return prepare_volume_floats(op, v, prepare);
+  prepare.use_constant(0);
+  prepare.use_constant(1);
   VolumeConv step{.v = v,
                   .x = Codec::of(x),
                   .f = Codec::of(f),
                   .y = Codec::of(op.out()),
                   .factors = nullptr,
-                  .matrix = qnn::is_fixed(x.dtype) && qnn::size_of(x.dtype) == 1 && f.is_constant(),
                   .bias = nullptr};
   const auto channels = static_cast<size_t>(v.out_channels);
   const bool fixed = qnn::is_fixed(x.dtype);
   if (f.is_per_channel()) step.f.offset = 0;  // such weights are symmetric
   if (fixed) {
-    const Factors matrix(x, f, op.out(), v.out_channels);
     SF_ASSIGN(step.factors, prepare.pack_values<double>(channels, [&](std::span<double> out) {
       for (size_t c = 0; c < out.size(); ++c)
-        out[c] = step.matrix ? matrix(static_cast<int64_t>(c))
-                             : step.x.scale * static_cast<double>(f.channel_encoding(c).scale) / step.y.scale;
+        out[c] = step.x.scale * static_cast<double>(f.channel_encoding(c).scale) / step.y.scale;
     }));
   }
   if (b.is_present()) {
     SF_ASSIGN(step.bias, prepare.pack_values<double>(channels, [&](std::span<double> out) {
-      if (step.matrix) {
-        const auto whole = biases_of(b, x, f, v.out_channels, cpu::Rounding::matrix8);
-        for (size_t c = 0; c < out.size(); ++c) out[c] = static_cast<double>(whole[c]);
-        return;
-      }
       for (size_t c = 0; c < out.size(); ++c)
         out[c] = fixed ? b.values<int32_t>()[c] : static_cast<double>(float_bias_of(b, c));
     }));
