@@ -25,6 +25,10 @@ std::function<void(size_t done, size_t total)> progress_of(const char* what) {
   return [what](size_t done, size_t total) { show_progress(what, done, total); };
 }
 
+void end_progress() {
+  if (isatty(STDERR_FILENO)) std::fprintf(stderr, "\r\033[K");
+}
+
 void warn(std::string_view what) {
   if (!isatty(STDERR_FILENO)) return;
   std::fprintf(stderr, "\r\033[Kwarning: %.*s\n", static_cast<int>(what.size()), what.data());
@@ -52,16 +56,16 @@ Result<ImproveOptions> improvements(const HtpChoice& choice, int activation_bits
   if (choice.rounding == "auto") out.most_work = 1e11;
   out.search_scales = choice.search_scales;
   out.correct_biases = choice.correct_biases;
-  out.tell_accuracy = choice.tell_accuracy;
+  out.holds_back = choice.tell_accuracy;
   out.bf16 = !choice.f32_runs;
   if (isatty(STDERR_FILENO)) out.progress = show_progress;
   return out;
 }
 
-nlohmann::ordered_json describe_accuracy(const Graph& graph, const Improved& improved) {
+nlohmann::ordered_json describe_choice(const Graph& graph, const Improved& improved) {
   using Json = nlohmann::ordered_json;
-  if (isatty(STDERR_FILENO)) std::fprintf(stderr, "\r\033[K");
-  Json tried = Json::array(), steps = Json::array(), outputs = Json::array(), layers = Json::array();
+  end_progress();
+  Json tried = Json::array(), steps = Json::array();
   for (const Improved::Step& step : improved.steps)
     steps.push_back({{"step", step.what},
                      {"before_db", rounded_db(step.before)},
@@ -69,18 +73,6 @@ nlohmann::ordered_json describe_accuracy(const Graph& graph, const Improved& imp
                      {"kept", step.kept}});
   for (const auto& [observer, decibels] : improved.tried)
     tried.push_back({{"observer", to_text(observer)}, {"sqnr_db", rounded_db(decibels)}});
-  for (const LayerError& o : improved.accuracy.outputs)
-    outputs.push_back({{"value", graph.value(o.value).name}, {"sqnr_db", rounded_db(o.sqnr_db())}});
-  for (const size_t i : improved.accuracy.worst()) {
-    const LayerError& l = improved.accuracy.layers[i];
-    const Node& node = *graph.producer(l.value);
-    const Origin& origin = graph.origin(node);
-    layers.push_back({{"node", origin.name},
-                      {"op", to_text(node.op)},
-                      {"sqnr_db", rounded_db(l.sqnr_db())},
-                      {"source", origin.source},
-                      {"module", origin.module_path}});
-  }
   Json phases = Json::object();
   for (const auto& [name, cpu_s] : improved.phases) phases[name] = cpu_s;
   Json of_ops = Json::object();
@@ -89,7 +81,7 @@ nlohmann::ordered_json describe_accuracy(const Graph& graph, const Improved& imp
   Json cut = Json::object();
   for (const auto& [value, part] : improved.ranges.cut)
     cut[graph.value({value}).name] = std::round(static_cast<double>(part) * 1000) / 1000;
-  Json out = {{"observer", to_text(improved.ranges.observer)},
+  return {{"observer", to_text(improved.ranges.observer)},
               {"observers_of_ops", of_ops},
               {"ranges_cut", cut},
               {"tried", tried},
@@ -102,12 +94,27 @@ nlohmann::ordered_json describe_accuracy(const Graph& graph, const Improved& imp
               {"calibrate_s", improved.calibrate_seconds},
               {"seconds", improved.seconds},
               {"phases_cpu_s", phases}};
-  if (improved.accuracy.samples == 0) return out;
-  out["samples"] = improved.accuracy.samples;
-  out["sqnr_db"] = rounded_db(improved.accuracy.sqnr_db);
-  out["outputs"] = outputs;
-  out["layers"] = layers;
-  return out;
+}
+
+nlohmann::ordered_json describe_accuracy(const Graph& graph, const Accuracy& accuracy) {
+  using Json = nlohmann::ordered_json;
+  Json outputs = Json::array(), layers = Json::array();
+  for (const LayerError& o : accuracy.outputs)
+    outputs.push_back({{"value", graph.value(o.value).name}, {"sqnr_db", rounded_db(o.sqnr_db())}});
+  for (const size_t i : accuracy.worst()) {
+    const LayerError& l = accuracy.layers[i];
+    const Node& node = *graph.producer(l.value);
+    const Origin& origin = graph.origin(node);
+    layers.push_back({{"node", origin.name},
+                      {"op", to_text(node.op)},
+                      {"sqnr_db", rounded_db(l.sqnr_db())},
+                      {"source", origin.source},
+                      {"module", origin.module_path}});
+  }
+  return {{"samples", accuracy.samples},
+          {"sqnr_db", rounded_db(accuracy.sqnr_db)},
+          {"outputs", outputs},
+          {"layers", layers}};
 }
 
 void print_accuracy(const nlohmann::ordered_json& a) {

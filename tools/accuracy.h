@@ -12,12 +12,15 @@ Result<ImproveOptions> improvements(const HtpChoice& choice, int activation_bits
 
 // A bar on a terminal; nothing elsewhere.
 std::function<void(size_t done, size_t total)> progress_of(const char* what);
+void end_progress();
 
 // At once on a terminal, where somebody waits; nothing elsewhere, since it is in the report too.
 void warn(std::string_view what);
 
-// graph: the float one. Layers worst first.
-nlohmann::ordered_json describe_accuracy(const Graph& graph, const Improved& improved);
+// What was chosen. graph: the float one.
+nlohmann::ordered_json describe_choice(const Graph& graph, const Improved& improved);
+// What it loses, layers worst first.
+nlohmann::ordered_json describe_accuracy(const Graph& graph, const Accuracy& accuracy);
 // The whole and the worst layers, for people.
 void print_accuracy(const nlohmann::ordered_json& accuracy);
 

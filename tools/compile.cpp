@@ -42,12 +42,6 @@ Result<Compiled> compile_method(const std::string& name, const std::string& path
   out.file = path;
   ImportInfo info;
   SF_ASSIGN(out.source.graph, import_pt2(path, {}, &info));
-  SF_ASSIGN(auto file, MappedFile::open(path));
-  out.hash = std::async([file = std::move(file)]() mutable {
-    std::string hash = sha256_hex(file->bytes());
-    file.reset();  // its pages would count twice
-    return hash;
-  });
   Graph& graph = out.source.graph;
   out.source.name = name;
   out.source.input_structure = info.input_structure;
@@ -71,6 +65,13 @@ Result<Compiled> compile_method(const std::string& name, const std::string& path
   if (options.backend == "cpu" && options.keep_batch_norm) rewrite.disabled.insert("fold_batch_norm");
   SF_TRY(canonicalize(graph, rewrite));
   out.canonical = graph.node_count();
+  // Not sooner: until here threads wait for memory rather than for each other.
+  SF_ASSIGN(auto file, MappedFile::open(path));
+  out.hash = std::async([file = std::move(file)]() mutable {
+    std::string hash = sha256_hex(file->bytes());
+    file.reset();  // its pages would count twice
+    return hash;
+  });
   return out;
 }
 
@@ -108,6 +109,15 @@ Status give_to_npu(std::vector<Compiled>& compiled, const CompileOptions& option
     compiled[i].cpu_nodes = methods[i].cpu_nodes;
     compiled[i].htp = std::move(methods[i]);
   }
+  return {};
+}
+
+// What was measured meanwhile.
+Status add_judged(Compiled& c) {
+  if (!c.htp.judged.valid()) return {};
+  auto judged = c.htp.judged.get();
+  if (!judged.ok()) return judged.take_error().during(cat("compiling ", c.file));
+  c.htp.accuracy.update(*judged);
   return {};
 }
 
@@ -302,7 +312,9 @@ Status compile_command(const CompileOptions& options) {
                           .manifest = manifest}));
   SF_ASSIGN(const Ranks ranks, Ranks::get());
   if (!ranks.writes()) return {};
-  SF_TRY(write_file(options.output, image.parts()));
+  SF_ASSIGN(NewFile file, NewFile::write(options.output, image.parts()));
+  for (Compiled& m : compiled) SF_TRY(add_judged(m));
+  SF_TRY(file.appear());
   const Json report = describe(compiled, package, htp_report, image.size_bytes());
   if (options.json)
     print_line(report.dump());

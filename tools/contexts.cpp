@@ -83,7 +83,7 @@ Status append(std::string& out, const qnn::GraphSpec& graph) {
   return {};
 }
 
-Result<std::vector<std::byte>> read_kept(const std::string& path) {
+Result<Bytes> read_kept(const std::string& path) {
   SF_ASSIGN(const auto file, MappedFile::open(path));
   const auto bytes = file->bytes();
   const size_t header = kMagic.size() + kHashBytes + 1;
@@ -92,13 +92,13 @@ Result<std::vector<std::byte>> read_kept(const std::string& path) {
   if (!text.starts_with(kMagic)) return invalid_model("it is no context of this version");
   if (text.substr(kMagic.size(), kHashBytes) != sha256_hex(bytes.subspan(header)))
     return invalid_model("its hash is not that of its content");
-  std::vector<std::byte> out(qnn::kWrapperBytes);
+  Bytes out(qnn::kWrapperBytes);
   out.reserve(out.size() + bytes.size() - header);
   out.insert(out.end(), bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
   return out;
 }
 
-std::vector<std::byte> wrapped(std::vector<std::byte> room_and_binary) {
+Bytes wrapped(Bytes room_and_binary) {
   const auto header = qnn::wrapper_of(std::span(room_and_binary).subspan(qnn::kWrapperBytes));
   std::copy(header.begin(), header.end(), room_and_binary.begin());
   return room_and_binary;
@@ -118,7 +118,7 @@ Result<std::string> content_key(const qnn::Backend& backend, std::span<const qnn
   return sha256_hex(bytes_of(content));
 }
 
-Result<std::vector<std::byte>> ContextCache::payload(const qnn::Backend& backend,
+Result<Bytes> ContextCache::payload(const qnn::Backend& backend,
                                                      std::span<const qnn::GraphSpec> graphs,
                                                      const qnn::ContextOptions& options) {
   std::string path;
@@ -139,7 +139,7 @@ Result<std::vector<std::byte>> ContextCache::payload(const qnn::Backend& backend
     }
     ++misses_;
   }
-  SF_ASSIGN(std::vector<std::byte> bytes,
+  SF_ASSIGN(Bytes bytes,
             qnn::prepare_binary(backend, graphs, options, /*room=*/qnn::kWrapperBytes));
   if (!path.empty()) {
     const auto binary = std::span<const std::byte>(bytes).subspan(qnn::kWrapperBytes);

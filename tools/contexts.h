@@ -17,7 +17,7 @@ class ContextCache {
   explicit ContextCache(std::string folder) : folder_(std::move(folder)) {}  // empty: keeps nothing
 
   // With the header that ExecuTorch's runtime wants before it (qnn/wrapper.h).
-  Result<std::vector<std::byte>> payload(const qnn::Backend& backend, std::span<const qnn::GraphSpec> graphs,
+  Result<Bytes> payload(const qnn::Backend& backend, std::span<const qnn::GraphSpec> graphs,
                                          const qnn::ContextOptions& options);
   size_t hits() const { return hits_; }
   size_t misses() const { return misses_; }

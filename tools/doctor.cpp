@@ -62,13 +62,13 @@ Json emulator_report(const qnn::Soc& soc) {
 }
 
 // Everything the libraries say, as JSON text. Runs in a child: libraries of unknown versions may crash.
-Result<qnn::Bytes> ask_libraries(const std::string& folder, const qnn::Soc& soc) {
+Result<Bytes> ask_libraries(const std::string& folder, const qnn::Soc& soc) {
   SF_ASSIGN(const qnn::Library library, qnn::Library::load(folder));
   SF_ASSIGN(const qnn::SystemLibrary system, qnn::SystemLibrary::load(folder));
   SF_ASSIGN(const Json out, describe(library, system, soc));
   const std::string text = out.dump();
   const auto bytes = std::as_bytes(std::span(text));
-  return qnn::Bytes(bytes.begin(), bytes.end());
+  return Bytes(bytes.begin(), bytes.end());
 }
 
 Json qnn_report(const std::string& lib_dir, const qnn::Soc& soc) {

@@ -168,10 +168,10 @@ struct Compiling {
 
 Result<DelegateSource> make_delegate(Compiling& c, std::span<const qnn::GraphSpec> specs,
                                      ContextCache& cache) {
-  SF_ASSIGN(std::vector<std::byte> blob, cache.payload(*c.device.backend, specs, c.context));
+  SF_ASSIGN(Bytes blob, cache.payload(*c.device.backend, specs, c.context));
   DelegateSource delegate;
   delegate.id = pte::kQnnBackend;
-  delegate.blob = std::make_shared<const std::vector<std::byte>>(std::move(blob));
+  delegate.blob = std::make_shared<const Bytes>(std::move(blob));
   delegate.specs.emplace_back(pte::kQnnSpecKey, pte::write_qnn_options(c.options));
   return delegate;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -50,6 +51,8 @@ struct HtpMethod {
   size_t islands = 0, device_nodes = 0;
   size_t qnn_ops = 0, transposes = 0;    // as they are handed to the library
   nlohmann::ordered_json accuracy;       // null: not quantized here
+  // The rest of it, which is measured while the method is lowered; not valid: nobody asked.
+  std::future<Result<nlohmann::ordered_json>> judged;
   nlohmann::ordered_json search;         // null: no precisions were searched
   std::vector<std::string> conversions;  // from grid to grid
   bool computes_in_float = false;        // some of a quantized method

@@ -16,6 +16,7 @@
 #include "sixfold/quantize/search.h"
 #include "sixfold/quantize/settle_biases.h"
 #include "sixfold/quantize/simulate.h"
+#include "sixfold/quantize/watched.h"
 #include "sixfold/quantize/widen.h"
 #include "tools/accuracy.h"
 #include "tools/balance.h"
@@ -242,6 +243,27 @@ Result<Quantized> quantize_graph(const Graph& graph, const QuantizeOptions& opti
   return out;
 }
 
+Result<double> judged_db(const Graph& real, const Improved& improved, const Samples& samples) {
+  SF_ASSIGN(const Accuracy accuracy, judge(real, improved.graph, samples, improved.held_back));
+  return decibels_of(accuracy.outputs);
+}
+
+constexpr size_t kMostBytesBeside = size_t{256} << 20;  // of constants, which both then hold
+
+// On graphs of its own, while the method is lowered: by the emulator, since another library's threads and
+// processes are its own affair.
+void begin_judging(HtpMethod& method, const Graph& real, const Improved& improved,
+                   const std::shared_ptr<const Samples>& samples, bool emulated) {
+  const bool beside = emulated && constant_bytes(real) <= kMostBytesBeside;
+  method.judged = std::async(
+      beside ? std::launch::async : std::launch::deferred,
+      [real, quantized = improved.graph, held_back = improved.held_back, samples]() -> Result<nlohmann::ordered_json> {
+        SF_ASSIGN(const Accuracy accuracy, judge(real, quantized, *samples, held_back));
+        return describe_accuracy(real, accuracy);
+      });
+  if (!beside) method.judged.wait();
+}
+
 }  // namespace
 
 Result<std::function<Status(Graph&)>> trial_grids(const HtpChoice& choice, HtpTargetDevice& device) {
@@ -285,7 +307,7 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
                             bounds);
   }
   SF_ASSIGN(const Preprocess preprocess, parse_preprocess(choice.preprocess));
-  SF_ASSIGN(const auto samples, open_samples(choice.calib, preprocess));
+  SF_ASSIGN(const std::shared_ptr<const Samples> samples, open_samples(choice.calib, preprocess));
   SF_ASSIGN(ImproveOptions improving, improvements(choice, options.scheme.activation_bits));
   SF_TRY(check_samples(graph, *samples));
   SF_TRY(balance_as_told(graph, *samples, choice, method));
@@ -343,8 +365,8 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     };
   SF_ASSIGN(Quantized best, quantized(graph, as_it_is));
   if (other && !large) {
-    plain_db = decibels_of(best.improved.accuracy.outputs);
-    balanced_db = decibels_of(other->improved.accuracy.outputs);
+    SF_ASSIGN(plain_db, judged_db(graph, best.improved, *samples));
+    SF_ASSIGN(balanced_db, judged_db(*balanced, other->improved, *samples));
   }
   if (other && is_gain(plain_db, balanced_db)) {
     method.notes.push_back(told_balance(plain_db, balanced_db));
@@ -352,7 +374,8 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     graph = std::move(*balanced);
   }
   Improved& improved = best.improved;
-  method.accuracy = describe_accuracy(graph, improved);
+  method.accuracy = describe_choice(graph, improved);
+  if (choice.tell_accuracy) begin_judging(method, graph, improved, samples, choice.engine == "emulator");
   if (choice.encodings.empty()) settle_biases(graph, improved.seen, improved.graph);
   graph = std::move(improved.graph);
   method.conversions = std::move(best.converts);

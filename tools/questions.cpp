@@ -105,7 +105,7 @@ Result<std::vector<std::vector<std::byte>>> run_one(const qnn::Backend& backend,
   return outputs;
 }
 
-void put(std::vector<std::byte>& out, std::span<const std::byte> bytes) {
+void put(Bytes& out, std::span<const std::byte> bytes) {
   const auto size = static_cast<uint64_t>(bytes.size());
   const auto* p = reinterpret_cast<const std::byte*>(&size);
   out.insert(out.end(), p, p + sizeof size);
@@ -114,9 +114,9 @@ void put(std::vector<std::byte>& out, std::span<const std::byte> bytes) {
 
 // The vendor's library crashes on some wrong ops, which is no yes.
 std::string ask_guarded(qnn::Backend& backend, const Question& q) {
-  const Result<qnn::Bytes> answer = qnn::run_guarded("validating", 20, [&]() -> Result<qnn::Bytes> {
+  const Result<Bytes> answer = qnn::run_guarded("validating", 20, [&]() -> Result<Bytes> {
     SF_TRY(backend.validate(q.graph, q.graph.ops.front()));
-    return qnn::Bytes{};
+    return Bytes{};
   });
   return answer.ok() ? "" : answer.error().message();
 }
@@ -205,8 +205,8 @@ std::vector<Answer> answer_all(const qnn::Library& library, uint32_t soc, uint32
   return out;
 }
 
-std::vector<std::byte> to_bytes(const std::vector<Answer>& answers) {
-  std::vector<std::byte> out;
+Bytes to_bytes(const std::vector<Answer>& answers) {
+  Bytes out;
   for (const Answer& a : answers) {
     put(out, std::as_bytes(std::span(a.refused)));
     put(out, std::as_bytes(std::span(a.failed)));

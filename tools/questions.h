@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sixfold/base/bytes.h"
 #include "sixfold/graph/graph.h"
 #include "sixfold/qnn/library.h"
 #include "sixfold/qnn/types.h"
@@ -37,7 +38,7 @@ struct Answer {
 // Inputs are random, by the seed and the question's place in the list.
 std::vector<Answer> answer_all(const qnn::Library& library, uint32_t soc, uint32_t vtcm_mb,
                                const std::vector<Question>& questions, uint64_t seed);
-std::vector<std::byte> to_bytes(const std::vector<Answer>& answers);
+Bytes to_bytes(const std::vector<Answer>& answers);
 Result<std::vector<Answer>> answers_of(std::span<const std::byte> bytes);
 
 // Elements by distance: steps of fixed point and integers, units in the last place of halves for floats.

@@ -67,24 +67,35 @@ void MappedFile::prefetch() const { ::madvise(const_cast<std::byte*>(data_), siz
 
 MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(data_), size_); }
 
-Status write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+Result<NewFile> NewFile::write(const std::string& path, std::span<const std::span<const std::byte>> parts) {
   // Renaming would put a file in the place of a device or a pipe.
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
     return invalid_argument("cannot write ", path, ": it is not a regular file");
   const std::string beside = cat(path, ".part", ::getpid());
-  Status status;
-  {
-    const Descriptor file{::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
-    if (file.fd < 0) return invalid_argument("cannot write ", path, ": ", std::strerror(errno));
-    for (const auto part : parts)
-      if (status.ok()) status = write_all(file.fd, part);
-  }
-  if (status.ok() && std::rename(beside.c_str(), path.c_str()) != 0)
-    status = fail(Code::InvalidArgument, std::strerror(errno));
-  if (status.ok()) return ok_status();
-  std::remove(beside.c_str());
-  return invalid_argument("cannot write ", path, ": ", status.error().message());
+  const Descriptor file{::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+  if (file.fd < 0) return invalid_argument("cannot write ", path, ": ", std::strerror(errno));
+  NewFile out(path, beside);
+  for (const auto part : parts)
+    if (const Status s = write_all(file.fd, part); !s.ok())
+      return invalid_argument("cannot write ", path, ": ", s.error().message());
+  return out;
+}
+
+Status NewFile::appear() {
+  if (std::rename(beside_.c_str(), path_.c_str()) != 0)
+    return invalid_argument("cannot write ", path_, ": ", std::strerror(errno));
+  beside_.clear();
+  return {};
+}
+
+NewFile::~NewFile() {
+  if (!beside_.empty()) std::remove(beside_.c_str());
+}
+
+Status write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  SF_ASSIGN(NewFile file, NewFile::write(path, parts));
+  return file.appear();
 }
 
 }  // namespace sixfold

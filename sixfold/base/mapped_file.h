@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "sixfold/base/result.h"
 
@@ -33,8 +34,22 @@ class MappedFile {
   size_t size_;
 };
 
-// Writes all parts to path, or nothing: to a file beside it first, which is then renamed. A path that is
-// there and no regular file is refused.
+// A file beside its path, which takes that place when it is told to, or goes.
+class NewFile {
+ public:
+  // Writes all parts. A path that is there and no regular file is refused.
+  static Result<NewFile> write(const std::string& path, std::span<const std::span<const std::byte>> parts);
+  Status appear();
+  NewFile(NewFile&& other) noexcept : path_(std::move(other.path_)), beside_(std::exchange(other.beside_, "")) {}
+  NewFile& operator=(NewFile&&) = delete;
+  ~NewFile();
+
+ private:
+  NewFile(std::string path, std::string beside) : path_(std::move(path)), beside_(std::move(beside)) {}
+  std::string path_, beside_;  // beside: empty where nothing is
+};
+
+// Writes all parts to path, or nothing.
 Status write_file(const std::string& path, std::span<const std::span<const std::byte>> parts);
 
 }  // namespace sixfold

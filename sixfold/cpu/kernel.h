@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -39,22 +40,28 @@ bool is_channels_last(const TensorDesc& t);  // [N, C, ...spatial] stored as [N,
 Shape channels_last_strides(const Shape& shape);
 
 // What kernels of one program have in common while they live, such as how convolutions of one shape are cut.
-// Such kernels do not run at the same time, so that it may hold what a run works with.
+// Such kernels do not run at the same time, so that it may hold what a run works with; they may be made at the
+// same time.
 class SharedParts {
  public:
   // The part with this key, or what make() gives: a Result<std::shared_ptr<T>>. A key stands for one T.
   template <typename T, typename Make>
   Result<std::shared_ptr<T>> get(const std::string& key, const Make& make) {
-    if (const auto found = parts_.find(key); found != parts_.end())
-      if (auto part = found->second.lock()) return std::static_pointer_cast<T>(part);
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = parts_.find(key); found != parts_.end())
+        if (auto part = found->second.lock()) return std::static_pointer_cast<T>(part);
+    }
     Result<std::shared_ptr<T>> made = make();
     if (!made.ok()) return made;
+    const std::lock_guard lock(mutex_);
     std::erase_if(parts_, [](const auto& part) { return part.second.expired(); });
     parts_[key] = made.value();
     return made;
   }
 
  private:
+  std::mutex mutex_;
   std::map<std::string, std::weak_ptr<void>> parts_;
 };
 

@@ -20,7 +20,6 @@ using qnn::words;
 
 constexpr uint32_t kSoc = 57;
 using Dims = std::vector<uint32_t>;
-using Bytes = std::vector<std::byte>;
 
 // One op with random numbers.
 struct OneOp {
@@ -101,7 +100,7 @@ class EmulatorAgreement : public qnn::QnnLive {
   // At least `equal` of the elements of each, the rest one step beside.
   void expect_agreement(std::span<const OneOp> ops, double equal) {
     const auto theirs =
-        qnn::run_guarded("running ops", 100, [&]() -> Result<qnn::Bytes> { return run_all(library_, ops); });
+        qnn::run_guarded("running ops", 100, [&]() -> Result<Bytes> { return run_all(library_, ops); });
     ASSERT_TRUE(theirs.ok()) << theirs.error().message();
     const auto ours = run_all(library(), ops);
     ASSERT_TRUE(ours.ok()) << ours.error().message();

@@ -312,14 +312,18 @@ Result<OwnedBlock> write_binary(const DeviceModel& device, std::span<const Graph
   header.total_bytes = at;
 
   SF_ASSIGN(OwnedBlock block, OwnedBlock::take(allocator, at, "a context binary"));
-  block.fill_with_zeros();
   std::byte* const out = block.data();
-  std::memcpy(out + kGraphsAt, writer.bytes.data(), writer.bytes.size());
-  if (!places.empty())
-    std::memcpy(out + kGraphsAt + writer.bytes.size(), places.data(), places.size() * sizeof(Place));
-  for (size_t i = 0; i < places.size(); ++i)
-    std::memcpy(out + places[i].offset, constants[i].data, places[i].size_bytes);
-  std::memcpy(out, &header, sizeof header);
+  uint64_t end = 0;  // zeros fill what lies between
+  const auto put = [&](uint64_t offset, const void* from, uint64_t size) {
+    std::memset(out + end, 0, offset - end);
+    if (size > 0) std::memcpy(out + offset, from, size);
+    end = offset + size;
+  };
+  put(0, &header, sizeof header);
+  put(kGraphsAt, writer.bytes.data(), writer.bytes.size());
+  put(end, places.data(), places.size() * sizeof(Place));
+  for (size_t i = 0; i < places.size(); ++i) put(places[i].offset, constants[i].data, places[i].size_bytes);
+  put(at, nullptr, 0);
   seal_binary({out, at});
   return block;
 }

@@ -106,7 +106,7 @@ TEST(Emulator, a_binary_with_any_byte_changed_is_refused) {
   const GraphSpec spec = small_graph();
   auto built = qnn::Context::build(backend, {&spec, 1});
   ASSERT_TRUE(built.ok());
-  std::vector<std::byte> binary = *built->binary();
+  Bytes binary = *built->binary();
   const auto info = qnn::read_binary_info(system_library(), binary);
   ASSERT_TRUE(info.ok());
   for (size_t i = 0; i < binary.size(); ++i) {

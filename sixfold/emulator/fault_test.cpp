@@ -80,7 +80,7 @@ GraphSpec small_net(const char* name) {
   return g;
 }
 
-Status build_and_run(const qnn::Backend& backend, std::vector<std::byte>* binary) {
+Status build_and_run(const qnn::Backend& backend, Bytes* binary) {
   const GraphSpec specs[] = {small_net("one"), small_net("two")};
   SF_ASSIGN(qnn::Context context, qnn::Context::build(backend, specs));
   std::vector<std::byte> in(100, std::byte{120}), out(54);
@@ -103,7 +103,7 @@ TEST(EmulatorFaults, every_allocation_may_fail) {
   size_t failures = 0;
   for (size_t blocks = 0;; ++blocks) {
     Stingy memory(blocks);
-    std::vector<std::byte> binary;
+    Bytes binary;
     const Status s = build_and_run(*backend, &binary);
     ASSERT_EQ(memory.held, 0) << blocks;
     if (s.ok()) break;
@@ -117,7 +117,7 @@ TEST(EmulatorFaults, every_allocation_may_fail) {
 TEST(EmulatorFaults, damage_behind_a_right_hash_is_refused_or_harmless) {
   Result<qnn::Backend> opened = qnn::Backend::open(library(), 57);
   ASSERT_TRUE(opened.ok());
-  std::vector<std::byte> binary;
+  Bytes binary;
   ASSERT_TRUE(build_and_run(*opened, &binary).ok());
   size_t loaded = 0;
   const auto try_it = [&](std::span<const std::byte> bytes) {
@@ -130,7 +130,7 @@ TEST(EmulatorFaults, damage_behind_a_right_hash_is_refused_or_harmless) {
   const size_t graphs = std::min<size_t>(binary.size(), 6000);
   for (size_t i = 0; i < graphs; ++i)
     for (const uint8_t change : {0x01, 0x80, 0xFF}) {
-      std::vector<std::byte> damaged = binary;
+      Bytes damaged = binary;
       damaged[i] ^= std::byte{change};
       seal_binary(damaged);
       try_it(damaged);

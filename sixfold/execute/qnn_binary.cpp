@@ -114,7 +114,7 @@ Status guard_payloads(const Program& program) {
   if (has_engine()) return {};
   const std::vector<QnnPayload> payloads = unvouched_payloads(program);
   if (payloads.empty()) return {};
-  const auto body = [&]() -> Result<qnn::Bytes> {
+  const auto body = [&]() -> Result<Bytes> {
     std::map<uint32_t, std::shared_ptr<QnnEngine>> engines;
     for (const QnnPayload& p : payloads) {
       auto& engine = engines[static_cast<uint32_t>(p.options.soc)];
@@ -123,7 +123,7 @@ Status guard_payloads(const Program& program) {
       }
       SF_TRY(load_context(*engine, p));
     }
-    return qnn::Bytes{};
+    return Bytes{};
   };
   auto tried = qnn::run_guarded("loading the payload of a delegate", kGuardSeconds, body);
   if (tried.ok()) return {};

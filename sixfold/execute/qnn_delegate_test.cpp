@@ -29,7 +29,7 @@ qnn::TensorSpec tensor(const char* name, TensorKind kind, std::vector<uint32_t> 
 }
 
 // "first" and "second" in another order than the method's, an output and a mutable buffer.
-std::vector<std::byte> context_binary(const char* graph_name) {
+Bytes context_binary(const char* graph_name) {
   qnn::GraphSpec g{.name = graph_name};
   const auto b = g.add(tensor("input_1_b@0", TensorKind::app_write, {2, 3}));
   const auto a = g.add(tensor("input_0_a@0", TensorKind::app_write, {2, 3}));
@@ -45,7 +45,7 @@ std::vector<std::byte> context_binary(const char* graph_name) {
   return context->binary().value();
 }
 
-std::vector<std::byte> wrapped(const std::vector<std::byte>& binary) {
+std::vector<std::byte> wrapped(std::span<const std::byte> binary) {
   const auto header = qnn::wrapper_of(binary);
   std::vector<std::byte> out(header.size() + binary.size());
   std::copy(header.begin(), header.end(), out.begin());

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sixfold/base/bytes.h"
 #include "sixfold/graph/graph.h"
 #include "sixfold/pte/program.h"
 
@@ -15,7 +16,7 @@ namespace sixfold {
 // What a node "delegate" (its attribute index) stands for.
 struct DelegateSource {
   std::string id;
-  std::shared_ptr<const std::vector<std::byte>> blob;  // methods may share one
+  std::shared_ptr<const Bytes> blob;  // methods may share one
   std::vector<std::pair<std::string, std::vector<std::byte>>> specs;
 };
 

@@ -52,6 +52,7 @@ class Planner {
     for (const ProgramStep& step : program_.steps) {
       if (Status s = add(step); !s.ok()) return s.take_error().during(cat("planning ", step.name));
     }
+    SF_TRY(make_kernels());
     plan_.inputs = program_.inputs;
     for (const Slot out : program_.outputs) plan_.outputs.push_back(in_order(out, Order::row_major));
     for (const auto& m : program_.mutations)
@@ -223,18 +224,51 @@ class Planner {
     return out;
   }
 
+  // A kernel that is made once all are known, by whichever thread.
+  struct Planned {
+    const ProgramStep* step;
+    size_t at;  // in the plan
+    std::vector<TensorDesc> in, out;
+    Status status;
+  };
+
+  Status make_kernel(const ProgramStep& step, std::span<const TensorDesc> in, std::span<const TensorDesc> out,
+                     PlanStep& to) {
+    SF_ASSIGN(to.kernel, cpu::make({step.op, in, out, step.attrs, *options_.allocator, options_.shared}));
+    if (options_.release_packed && to.kernel->packed_weights()) release(step.inputs[1], to.inputs[1]);
+    return {};
+  }
+
+  Status make_kernels() {
+    if (planned_.empty()) return {};
+    options_.pool->for_each(planned_.size(), [&](size_t i) {
+      Planned& p = planned_[i];
+      p.status = make_kernel(*p.step, p.in, p.out, plan_.steps[p.at]);
+    });
+    for (Planned& p : planned_)
+      if (!p.status.ok()) return p.status.take_error().during(cat("planning ", p.step->name));
+    return {};
+  }
+
   Status add_kernel(const ProgramStep& step, std::vector<Slot> inputs) {
-    const std::vector<TensorDesc> in = descs(inputs), out = descs(step.outputs);
-    auto kernel = cpu::make({step.op, in, out, step.attrs, *options_.allocator, options_.shared});
-    if (kernel.ok()) {
-      if (options_.release_packed && (*kernel)->packed_weights()) release(step.inputs[1], inputs[1]);
-      plan_.steps.push_back({step.op, std::move(inputs), step.outputs, std::move(kernel).value(), step.name});
+    std::vector<TensorDesc> in = descs(inputs), out = descs(step.outputs);
+    PlanStep to{step.op, std::move(inputs), step.outputs, nullptr, step.name};
+    const auto half = [](const TensorDesc& d) { return is_half(d.dtype); };
+    if (options_.pool && std::none_of(in.begin(), in.end(), half) &&
+        std::none_of(out.begin(), out.end(), half)) {
+      planned_.push_back({&step, plan_.steps.size(), std::move(in), std::move(out), {}});
+      plan_.steps.push_back(std::move(to));
+      return {};
+    }
+    Status made = make_kernel(step, in, out, to);
+    if (made.ok()) {
+      plan_.steps.push_back(std::move(to));
       return {};
     }
     if constexpr (keeps(DType::f16) || keeps(DType::bf16))
-      return add_wide_kernel(step, inputs, kernel.take_error());
+      return add_wide_kernel(step, to.inputs, made.take_error());
     else
-      return kernel.take_error();
+      return made;
   }
 
   // A kernel that halves have not, computed in f32 and rounded once at the end: what torch's own CPU kernels
@@ -391,6 +425,7 @@ class Planner {
   PlanOptions options_;
   cpu::SharedParts shared_;
   std::vector<size_t> readers_;  // by value of the program
+  std::vector<Planned> planned_;
   Plan plan_;
   Status error_;
   std::map<std::pair<Slot, Order>, Slot> reordered_;

@@ -25,6 +25,7 @@ struct PlanOptions {
   bool release_packed = false;
   Allocator* allocator = &system_allocator();  // of constants that are reordered, and of packed weights
   cpu::SharedParts* shared = nullptr;          // with other plans of the program; null: within this one
+  cpu::Pool* pool = nullptr;                   // whose threads make the kernels; null: the caller's alone
 };
 
 struct PlanValue {

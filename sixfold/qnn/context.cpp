@@ -148,7 +148,7 @@ Result<Context> Context::load(const Backend& backend, std::span<const std::byte>
   return out;
 }
 
-Result<std::vector<std::byte>> Context::binary(size_t room) const {
+Result<Bytes> Context::binary(size_t room) const {
   const abi::Functions& f = backend_->functions();
   const Stage stage({kPreparing, graphs_.empty() ? "" : graphs_.front().name(), ", writing its context"});
   const QuietOutput quiet;
@@ -157,7 +157,7 @@ Result<std::vector<std::byte>> Context::binary(size_t room) const {
   uint64_t size = 0, written = 0;
   if (const abi::ErrorCode e = f.context_binary_size(handle_.get(), &size); e != 0)
     return device_error("contextGetBinarySize", e, log.reason());
-  std::vector<std::byte> out(room + size);
+  Bytes out(room + size);
   if (const abi::ErrorCode e = f.context_binary(handle_.get(), out.data() + room, size, &written); e != 0)
     return device_error("contextGetBinary", e, log.reason());
   if (written > size) return fail(Code::Device, "contextGetBinary wrote ", written, " bytes into ", size);
@@ -165,9 +165,9 @@ Result<std::vector<std::byte>> Context::binary(size_t room) const {
   return out;
 }
 
-Result<std::vector<std::byte>> prepare_binary(const Backend& backend, std::span<const GraphSpec> graphs,
+Result<Bytes> prepare_binary(const Backend& backend, std::span<const GraphSpec> graphs,
                                               const ContextOptions& options, size_t room) {
-  const auto prepare = [&](const Backend& by) -> Result<std::vector<std::byte>> {
+  const auto prepare = [&](const Backend& by) -> Result<Bytes> {
     SF_ASSIGN(const Context context, Context::build(by, graphs, options));
     return context.binary(room);
   };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sixfold/base/bytes.h"
 #include "sixfold/qnn/backend.h"
 #include "sixfold/qnn/binary_info.h"
 #include "sixfold/qnn/profile.h"
@@ -35,7 +36,7 @@ struct ContextOptions {
 
 // The binary of graphs as Context::build prepares them, behind so many bytes of room. Where the library has
 // crashed before (qnn/stage.h) a child prepares them, so that the next crash is an error of code Device.
-Result<std::vector<std::byte>> prepare_binary(const Backend& backend, std::span<const GraphSpec> graphs,
+Result<Bytes> prepare_binary(const Backend& backend, std::span<const GraphSpec> graphs,
                                               const ContextOptions& options = {}, size_t room = 0);
 
 // A graph that can run. Belongs to a Context, and lives as long.
@@ -83,7 +84,7 @@ class Context {
   static Result<Context> from_dlc(const Backend& backend, const SystemLibrary& system,
                                   std::span<const std::byte> bytes, const ContextOptions& options = {});
 
-  Result<std::vector<std::byte>> binary(size_t room = 0) const;  // of a context that was built
+  Result<Bytes> binary(size_t room = 0) const;  // of a context that was built
 
   ContextGraph* graph(std::string_view name);  // null: there is none
   std::deque<ContextGraph>& graphs() { return graphs_; }

@@ -40,7 +40,7 @@ Status everything() {
   SF_ASSIGN(Profile profile, Profile::create(backend, ProfileLevel::basic));
   SF_ASSIGN(const Context built,
             Context::build(backend, graphs, {.weight_sharing = true, .profile = &profile}));
-  SF_ASSIGN(const std::vector<std::byte> binary, built.binary());
+  SF_ASSIGN(const Bytes binary, built.binary());
   SF_ASSIGN(const BinaryInfo info, read_binary_info(fake::system(), binary));
   SF_TRY(check_fits(info, backend.library(), 57));
   SF_ASSIGN(Context loaded, Context::load(backend, binary, info));

@@ -8,13 +8,11 @@
 #include <cstddef>
 #include <functional>
 #include <string_view>
-#include <vector>
 
+#include "sixfold/base/bytes.h"
 #include "sixfold/base/result.h"
 
 namespace sixfold::qnn {
-
-using Bytes = std::vector<std::byte>;
 
 // What body returned, bytes or error. Device when the child was ended by a signal or ran past limit_s; what
 // says what it was doing: "loading a context binary". The child's standard output goes nowhere.

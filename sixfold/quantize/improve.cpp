@@ -51,7 +51,7 @@ Improving::Improving(const Graph& real, const Samples& samples, const MakeQuanti
       options_(options),
       begin_s_(now_s()),
       count_(samples.count()),
-      held_(options.tell_accuracy ? held_back(count_) : 0),
+      held_(options.holds_back ? held_back(count_) : 0),
       calibration_(some_samples(samples, 0, count_ - held_)),
       work_(work_of(real)) {
   out_.held_back = held_;
@@ -113,18 +113,6 @@ Status Improving::calibrate_all() {
   return {};
 }
 
-Status Improving::judge() {
-  if (!options_.tell_accuracy) return {};
-  progress("judging", 0, 1);
-  if (meter_) meter_->rest();
-  const size_t judges = work_ < kLargeWork ? 8 : 2;
-  const auto judged = held_ ? some_samples(samples_, count_ - held_, std::min(held_, judges))
-                            : some_samples(samples_, 0, judges);
-  SF_ASSIGN(out_.accuracy, measure(real_, out_.graph, *judged, options_.threads));
-  phases_.end("judging");
-  return {};
-}
-
 Result<Improved> Improving::run() {
   SF_TRY(calibrate_all());
   SF_TRY(choose_ranges());
@@ -141,9 +129,17 @@ Result<Improved> Improving::run() {
   SF_TRY(see_what_rounding_costs());
   SF_TRY(round_weights());
   SF_TRY(correct());
-  SF_TRY(judge());
   out_.seconds = now_s() - begin_s_;
   return std::move(out_);
+}
+
+Result<Accuracy> judge(const Graph& real, const Graph& quantized, const Samples& samples, size_t held_back,
+                       size_t threads) {
+  const size_t judges = work_of(real) < kLargeWork ? 8 : 2;
+  const auto judged = held_back
+                          ? some_samples(samples, samples.count() - held_back, std::min(held_back, judges))
+                          : some_samples(samples, 0, judges);
+  return measure(real, quantized, *judged, threads);
 }
 
 Result<Improved> quantize_well(const Graph& real, const Samples& samples, const MakeQuantized& make,

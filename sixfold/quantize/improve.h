@@ -1,4 +1,4 @@
-// Quantization from samples to a told accuracy: ranges, then better weights and biases, each by an option.
+// Quantization from samples: ranges, then better weights and biases, each by an option; and what it loses.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ struct ImproveOptions {
   bool search_scales = false;
   bool choose_rounding = false;
   double most_work = 0;  // of RoundingOptions
-  bool tell_accuracy = true;
+  bool holds_back = true;  // samples, for judge
   bool look_at_channels = false;  // of the first sample: Improved::seen has their ranges
   size_t threads = 0;
   // Where the CPU multiplies bfloat16 faster (conv.h): calibration of all but small models rounds factors to
@@ -65,7 +65,6 @@ struct Improved {
   Wide wide = Wide::none;
   bool bf16 = false;                     // factors of calibration and tries were rounded to it
   size_t calibrated = 0, held_back = 0;  // samples; none held back: those of calibration judge
-  Accuracy accuracy;
   double seconds = 0, calibrate_seconds = 0;
   std::vector<std::pair<const char*, double>> phases;  // CPU seconds of this process, all threads
 };
@@ -77,5 +76,9 @@ bool calibrates_in_bf16(const Graph& real, const ImproveOptions& options);
 using MakeQuantized = std::function<Result<Graph>(const Observations& seen, const RangeChoice& ranges)>;
 Result<Improved> quantize_well(const Graph& real, const Samples& samples, const MakeQuantized& make,
                                const ImproveOptions& options);
+
+// What the quantized graph loses, by a few of the samples: of those that were held back, if some were.
+Result<Accuracy> judge(const Graph& real, const Graph& quantized, const Samples& samples, size_t held_back,
+                       size_t threads = 0);
 
 }  // namespace sixfold

@@ -55,7 +55,6 @@ class Improving {
   Status round_last_weights();
   Status round_weights();
   Status correct();
-  Status judge();
 
   // What is meant to better the numbers stays only where it does.
   Result<bool> keep_if_better(Graph before, const char* what, double least = 0);
