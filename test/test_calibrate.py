@@ -12,6 +12,7 @@ import zlib
 
 import numpy as np
 import pytest
+import torch
 from conftest import MODEL, SIXFOLD, TEST_SET, call, fails
 
 FAST = ("--rounding", "nearest", "--no-bias-correction", "--no-accuracy", "--observer", "moving-average")
@@ -189,6 +190,29 @@ def test_numbers_that_no_range_covers_name_their_layer(digits, tmp_path):
     np.savez(tmp_path / "s.npz", in0=np.array([[0, 0, 0, 0], [0, 1, 2, 3]], np.float32))
     said = fails(*command(tmp_path / "m.pte", tmp_path / "s.npz", model=tmp_path / "m.pt2"))
     assert "exp" in said and "infinity" in said and "row 1" in said
+
+
+def test_a_sample_that_only_judges_and_fails_leaves_no_file(tmp_path):
+    """Judging goes on while the model is lowered; the file appears when both are done."""
+    class Rows(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows, self.linear = torch.nn.Embedding(10, 8), torch.nn.Linear(8, 4)
+
+        def forward(self, indices):
+            return self.linear(self.rows(indices))
+
+    model, indices = tmp_path / "m.pt2", np.arange(16 * 3, dtype=np.int64).reshape(16, 1, 3) % 10
+    torch.export.save(torch.export.export(Rows().eval(), (torch.from_numpy(indices[0]),)), model)
+    for last, ok in ((9, True), (10, False)):
+        indices[15] = last
+        np.savez(tmp_path / "s.npz", in0=indices)
+        done = call(*command(tmp_path / "m.pte", tmp_path / "s.npz", model=model))
+        assert (done.returncode == 0) == ok, done.stderr
+        if not ok:
+            assert "row 15 of" in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["m.pt2", *(["m.pte"] if ok else []), "s.npz"]
+        (tmp_path / "m.pte").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("samples,words", [

@@ -110,6 +110,12 @@ TEST(Engine, weights_that_were_packed_leave_the_plan) {
   EXPECT_EQ(run({.release_packed = true}, 2, true), run({}, 2, true));
 }
 
+TEST(Engine, whoever_makes_the_kernels_changes_no_bit) {
+  cpu::Pool pool(3);
+  EXPECT_EQ(run({.pool = &pool}, 2, true), run({}, 2, true));
+  EXPECT_EQ(run({.release_packed = true, .pool = &pool}, 2, true), run({}, 2, true));
+}
+
 TEST(Engine, the_thread_count_changes_no_bit) {
   const auto one = run({}, 1, true);
   for (const size_t threads : {2, 3, 5}) EXPECT_EQ(run({}, threads, true), one) << threads;
