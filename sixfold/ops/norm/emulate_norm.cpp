@@ -1,8 +1,9 @@
 // Normalizations on the emulator.
 //
 // They are defined over reals: rows are read as reals, normalized in double and rounded once to the output's
-// type. Batchnorm, which is a product and a sum for each channel, is computed in integers: a 31-bit
-// multiplier and an offset of the same shift for each channel, halves up.
+// type. Layer and RMS norms of 16 bits are the device's own (cpu::wide_norm_row). Batchnorm, which is a
+// product and a sum for each channel, is computed in integers: a 31-bit multiplier and an offset of the same
+// shift for each channel, halves up.
 #include <cmath>
 
 #include "sixfold/emulator/elements.h"
@@ -12,9 +13,28 @@
 namespace sixfold::emulator {
 namespace {
 
-// gain and offset as reals: packed when they are constant, read at every run when not.
+// What kernels see of gain and offset: reals, which may be rounded to steps of the result; numbers; or
+// numbers in such steps, with the result's zero point, as floats of which every operation is rounded, or
+// whole. Steps are rounded to the nearest, ties away from zero.
+struct Meaning {
+  enum class As : uint8_t { reals, rounded_reals, numbers, floats, steps } as = As::reals;
+  float per = 1, zero = 0;
+  float scale = 1;  // of the numbers
+
+  bool of_numbers() const { return as > As::rounded_reals; }
+  double operator()(double v) const {
+    const auto step = static_cast<double>(per);
+    if (as == As::rounded_reals) return std::round(v / step) * step;
+    if (as == As::floats) return static_cast<double>(static_cast<float>(v) * scale / per + zero);
+    if (as == As::steps) return std::round(v * static_cast<double>(scale) / step) + static_cast<double>(zero);
+    return v;
+  }
+};
+
+// gain or offset: packed when constant, read at every run when not.
 struct Parameter {
   const double* packed = nullptr;
+  Meaning meaning;
   Codec codec;
   size_t input = 0;
   size_t count = 0;  // 0: left out
@@ -23,24 +43,35 @@ struct Parameter {
     if (packed || count == 0) return {packed, count};
     room.resize(count);
     codec.read(run.ins[input], 0, 1, room);
+    for (double& v : room) v = meaning(v);
     return room;
   }
 };
 
-// step: constants are rounded to multiples of it; 0: they stay as they are.
-Result<Parameter> parameter(const OpView& op, size_t i, Prepare& prepare, double step = 0) {
+Result<Parameter> parameter(const OpView& op, size_t i, Prepare& prepare, const Meaning& meaning = {}) {
   const TensorDef& t = op.in(i);
-  Parameter p;
+  Parameter p{.meaning = meaning};
   if (!t.is_present()) return p;
   p.codec = Codec::of(t);
   p.input = i;
   p.count = static_cast<size_t>(t.count());
+  if (meaning.of_numbers() && !t.is_per_channel() && qnn::is_fixed(t.dtype)) {
+    p.meaning.scale = t.encoding().scale;
+    p.codec.scale = 1;
+  }
   if (!t.is_constant()) return p;
   SF_ASSIGN(p.packed, prepare.pack_values<double>(p.count, [&](std::span<double> out) {
-    const std::vector<double> values = read_constant(t);
-    for (size_t k = 0; k < out.size(); ++k)
-      out[k] = step > 0 ? std::round(values[k] / step) * step : values[k];
+    t.is_per_channel() ? void(std::ranges::copy(read_constant(t), out.begin()))
+                       : p.codec.read(t.data, 0, 1, out);
+    for (double& v : out) v = p.meaning(v);
   }));
+  return p;
+}
+// One number for all, where an operand is left out.
+Result<Parameter> filled(size_t count, double value, Prepare& prepare) {
+  Parameter p{.count = count};
+  SF_ASSIGN(p.packed, prepare.pack_values<double>(
+                          count, [&](std::span<double> out) { std::ranges::fill(out, value); }));
   return p;
 }
 
@@ -58,6 +89,8 @@ struct Normalize {
   Codec x, y;
   bool by_rows = false;  // fixed point whose groups lie together
   double cut = 0;        // NormRow::cut
+  bool wide = false;     // by_rows of WideNormRow
+  float step = 1;        // WideNormRow::step
 
   // With 8 bits the result and its zero point are a half, which is cut, or rounded for groups of channels.
   bool in_halves() const {
@@ -79,13 +112,24 @@ struct Normalize {
                            .bias = b.empty() ? nullptr : b.data(),
                            .cut = cut,
                            .halves = in_halves()};
-    run.pool.for_ranges(static_cast<int64_t>(starts.size()), std::max<int64_t>(1, 8192 / n),
-                        [&](int64_t begin, int64_t end) {
-                          for (int64_t g = begin; g < end; ++g) {
-                            const int64_t at = starts[static_cast<size_t>(g)];
-                            cpu::norm_row(row, run.ins[0] + at * size_in, run.outs[0] + at * size_out, n);
-                          }
-                        });
+    const auto scale = static_cast<float>(x.scale);
+    const cpu::WideNormRow wide_row{.in = row.in,
+                                    .out = row.out,
+                                    .rms = row.rms,
+                                    .offset = row.from.offset,
+                                    .epsilon = static_cast<float>(epsilon) / (scale * scale),
+                                    .step = step,
+                                    .gain = row.gain,
+                                    .bias = row.bias};
+    run.pool.for_ranges(
+        static_cast<int64_t>(starts.size()), std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
+          for (int64_t g = begin; g < end; ++g) {
+            const int64_t at = starts[static_cast<size_t>(g)];
+            const std::byte* from = run.ins[0] + at * size_in;
+            std::byte* to = run.outs[0] + at * size_out;
+            wide ? cpu::wide_norm_row(wide_row, from, to, n) : cpu::norm_row(row, from, to, n);
+          }
+        });
   }
 
   void run(const Run& run) const {
@@ -148,20 +192,23 @@ struct Normalize {
   }
 };
 
-// Results of an RMS norm of 16 bits are cut, not rounded: half a step less, but for what the device's own
-// rounding gives back. An offset that is computed stays as it is.
-Result<Parameter> cut_offset(const OpView& op, const Normalize& step, Prepare& prepare) {
-  Parameter p = step.offset;
-  if (p.count > 0 && !p.packed) return p;
-  const TensorDef& y = op.out();
-  const double less = (0.5 - 0x1p-10) * y.encoding().scale;
-  const std::span<const double> given(p.packed, p.count);
-  p.count = step.offsets.size();
-  SF_ASSIGN(p.packed, prepare.pack_values<double>(p.count, [&](std::span<double> out) {
-    const std::vector<double> values = given.empty() ? std::vector<double>() : read_constant(op.in(2));
-    for (size_t k = 0; k < out.size(); ++k) out[k] = (k < values.size() ? values[k] : 0) - less;
-  }));
-  return p;
+// Of 16 bits, as the device has them. An offset has the zero point of the result, of numbers without a sign.
+Status prepare_wide(const OpView& op, Normalize& step, Prepare& prepare) {
+  using As = Meaning::As;
+  const bool rms = step.kind == Norm::rms;
+  const float per = op.out().encoding().scale;
+  const auto zero = static_cast<float>(-step.y.offset - step.y.limits.min);
+  const Meaning gain{.as = rms ? As::floats : As::numbers, .per = per};
+  const Meaning offset{.as = rms ? As::floats : As::steps, .per = per, .zero = zero};
+  const auto given = [&](size_t i, const Meaning& meaning, double otherwise) -> Result<Parameter> {
+    return op.in(i).is_present() ? parameter(op, i, prepare, meaning)
+                                 : filled(step.offsets.size(), meaning(otherwise), prepare);
+  };
+  step.wide = true;
+  step.step = rms ? 1 : op.in(1).encoding().scale / per;
+  SF_ASSIGN(step.gain, given(1, gain, 1));
+  SF_ASSIGN(step.offset, given(2, offset, 0));
+  return {};
 }
 
 // y = (x + ox) m[c] + a[c], all of one shift for a channel
@@ -274,27 +321,25 @@ Result<Step> prepare_axes_norm(const OpView& op, Prepare& prepare) {
                  .offset = {},
                  .x = Codec::of(x),
                  .y = Codec::of(op.out())};
-  if (step.kind != Norm::l2) {
-    SF_ASSIGN(step.gain, parameter(op, 1, prepare));
-    // A layer norm's offset is added in steps of the result.
-    const bool in_steps = step.kind == Norm::layer && is_narrow_fixed(op.out().dtype);
-    SF_ASSIGN(step.offset,
-              parameter(op, 2, prepare, in_steps ? static_cast<double>(op.out().encoding().scale) : 0));
-    if (step.kind == Norm::rms && is_narrow_fixed(op.out().dtype) && !step.in_halves()) {
-      SF_ASSIGN(step.offset, cut_offset(op, step, prepare));
-    }
-  }
   const auto together = [&step] {
     for (size_t i = 0; i < step.offsets.size(); ++i)
       if (step.offsets[i] != static_cast<int64_t>(i)) return false;
     return true;
   };
-  step.by_rows =
-      step.kind != Norm::l2 && is_narrow_fixed(x.dtype) && is_narrow_fixed(op.out().dtype) && together();
-  const TensorDef& gain = op.in(1);
-  if (step.kind == Norm::layer && gain.is_present() && gain.is_constant() && is_narrow_fixed(gain.dtype) &&
-      !gain.is_per_channel())
-    step.cut = static_cast<double>(gain.encoding().scale);
+  const TensorDef &gain = op.in(1), &y = op.out();
+  step.by_rows = step.kind != Norm::l2 && is_narrow_fixed(x.dtype) && is_narrow_fixed(y.dtype) && together();
+  const bool even_gain = gain.is_present() && is_narrow_fixed(gain.dtype) && !gain.is_per_channel();
+  if (step.by_rows && qnn::size_of(x.dtype) == 2 && (step.kind == Norm::rms || even_gain)) {
+    SF_TRY(prepare_wide(op, step, prepare));
+  } else if (step.kind != Norm::l2) {
+    SF_ASSIGN(step.gain, parameter(op, 1, prepare));
+    const bool rounded = step.kind == Norm::layer && is_narrow_fixed(y.dtype);
+    SF_ASSIGN(step.offset,
+              parameter(op, 2, prepare,
+                        rounded ? Meaning{Meaning::As::rounded_reals, y.encoding().scale} : Meaning{}));
+    if (step.kind == Norm::layer && even_gain && gain.is_constant())
+      step.cut = static_cast<double>(gain.encoding().scale);
+  }
   return prepare.step(std::move(step));
 }
 
