@@ -359,9 +359,9 @@ TEST(fixed_rows, wide_norms_are_products_of_the_vector_units_floats) {
     std::vector<double> gain(n), bias(n);
     for (double& g : gain) g = static_cast<float>(random.pick(-300000, 300000)) / 37.0f;
     for (double& b : bias) b = static_cast<float>(random.pick(0, 65535)) + 0.25;
-    WideNormRow norm{.out = out, .rms = true, .offset = -1000, .gain = gain.data(), .bias = bias.data()};
+    DeviceNormRow norm{.out = out, .rms = true, .offset = -1000, .gain = gain.data(), .bias = bias.data()};
     std::vector<std::byte> y(n * (is_wide(out) ? 2 : 1));
-    wide_norm_row(norm, stored(x, Stored::u16).data(), y.data(), static_cast<int64_t>(n));
+    device_norm_row(norm, stored(x, Stored::u16).data(), y.data(), static_cast<int64_t>(n));
     std::vector<int32_t> got = numbers(y, out);
     const double root = 0x1p-8 * (1 - 3 * 0x1p-24);  // what Newton's steps make of 65537, a qfloat for 65536
     for (size_t i = 0; i < n; ++i) {
@@ -373,7 +373,7 @@ TEST(fixed_rows, wide_norms_are_products_of_the_vector_units_floats) {
     norm.epsilon = 65536;
     for (double& g : gain) g = random.pick(-32768, 32767);
     for (int32_t& v : x) v = 4096;  // the mean of equal numbers is beside them, but they have no deviation
-    wide_norm_row(norm, stored(x, Stored::u16).data(), y.data(), static_cast<int64_t>(n));
+    device_norm_row(norm, stored(x, Stored::u16).data(), y.data(), static_cast<int64_t>(n));
     got = numbers(y, out);
     for (size_t i = 0; i < n; ++i)
       ASSERT_EQ(got[i], cut(std::floor(bias[i] + 0.5) + lowest(out), lowest(out), highest(out))) << i;

@@ -69,11 +69,8 @@ void norm_as(const NormRow& s, const T* x, U* y, int64_t n) {
   __int128 spread = static_cast<__int128>(squares) * n;
   if (!s.rms) spread -= static_cast<__int128>(sum) * sum;
   const double variance = static_cast<double>(spread) / (count * count) * (s.from.scale * s.from.scale);
-  NormFactors factors{mean, s.from.scale / std::sqrt(variance + s.epsilon) / s.to.scale, 1 / s.to.scale};
-  if (s.cut > 0) {
-    factors.mean = std::floor(mean * 64) / 64;
-    factors.factor = std::floor(factors.factor * s.cut * 65536) / (65536 * s.cut);
-  }
+  const NormFactors factors{mean, s.from.scale / std::sqrt(variance + s.epsilon) / s.to.scale,
+                            1 / s.to.scale};
   int64_t i = 0;
   norm_results(Reals(), s, factors, x, y, n, &i);
   norm_results(OneReal(), s, factors, x, y, n, &i);
@@ -108,19 +105,19 @@ double scaled(unsigned __int128 whole, int parts, float factor) {
   }
   return total;
 }
-// Three of Newton's steps from a guess by the bits of a float.
-double inverse_root(double x) {
+// Newton's steps from a guess by the bits of a float.
+double inverse_root(double x, int steps) {
   const auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
   const double half = product(x, 0.5);
   double y = std::bit_cast<float>(0x5F375A86u - (bits >> 1));
-  for (int step = 0; step < 3; ++step) y = product(y, sum(1.5, -product(product(half, y), y)));
+  for (int step = 0; step < steps; ++step) y = product(y, sum(1.5, -product(product(half, y), y)));
   return y;
 }
 
 // y = floor(v) + low, saturated, v being products of the vector unit's floats. A product whose sign is
 // negative is below 0, if it is that of 0, too.
 template <typename D, typename T, typename U>
-void rms_words(D d, const WideNormRow& s, double factor, const T* x, U* y, int64_t n, int64_t* at) {
+void rms_results(D d, const DeviceNormRow& s, double factor, const T* x, U* y, int64_t n, int64_t* at) {
   const auto row = hn::Set(d, factor), least = hn::Set(d, -0x1p-36), zero = hn::Zero(d);
   const auto low = hn::Set(d, static_cast<double>(std::numeric_limits<U>::min()));
   const double min = std::numeric_limits<U>::min(), max = std::numeric_limits<U>::max();
@@ -139,8 +136,8 @@ void rms_words(D d, const WideNormRow& s, double factor, const T* x, U* y, int64
 }
 // y = floor((x - mean) * factor * gain + bias + 1/2) + low, saturated.
 template <typename D, typename T, typename U>
-void layer_words(D d, const WideNormRow& s, double mean, double factor, const T* x, U* y, int64_t n,
-                 int64_t* at) {
+void layer_results(D d, const DeviceNormRow& s, double mean, double factor, const T* x, U* y, int64_t n,
+                   int64_t* at) {
   const auto middle = hn::Set(d, mean), row = hn::Set(d, factor), half = hn::Set(d, 0.5);
   const auto low = hn::Set(d, static_cast<double>(std::numeric_limits<U>::min()));
   const double min = std::numeric_limits<U>::min(), max = std::numeric_limits<U>::max();
@@ -156,7 +153,7 @@ void layer_words(D d, const WideNormRow& s, double mean, double factor, const T*
 }
 
 template <typename T, typename U>
-void wide_norm_as(const WideNormRow& s, const T* x, U* y, int64_t n) {
+void device_norm_as(const DeviceNormRow& s, const T* x, U* y, int64_t n) {
   // Exact: numbers have 17 bits, rows less than 2^29 of them. A layer norm's have no sign.
   const int32_t offset = s.rms ? s.offset : -std::numeric_limits<T>::min();
   int64_t total = 0, squares = 0;
@@ -169,31 +166,38 @@ void wide_norm_as(const WideNormRow& s, const T* x, U* y, int64_t n) {
   int64_t i = 0;
   if (s.rms) {
     const double mean = scaled(static_cast<uint64_t>(squares), 3, 1 / count);
-    const double factor = inverse_root(sum(mean, s.epsilon));
-    rms_words(Reals(), s, factor, x, y, n, &i);
-    return rms_words(OneReal(), s, factor, x, y, n, &i);
+    const double factor = inverse_root(sum(mean, s.epsilon), 3);
+    rms_results(Reals(), s, factor, x, y, n, &i);
+    return rms_results(OneReal(), s, factor, x, y, n, &i);
   }
   const auto wide = static_cast<unsigned __int128>(total);
   const unsigned __int128 spread =
       static_cast<unsigned __int128>(squares) * static_cast<uint64_t>(n) - wide * wide;
-  const double mean = std::floor(scaled(wide, 3, 1 / count) * 32768) / 32768 - offset;
+  constexpr bool kBytes = sizeof(T) == 1;
+  constexpr double kParts = kBytes ? 64 : 32768;  // of the mean
+  const double mean = std::floor(scaled(wide, 3, 1 / count) * kParts) / kParts - offset;
   const double variance = scaled(spread, 4, 1 / static_cast<float>(n * n));
-  // 16 bits of it, 31 places at the most; equal numbers have none.
-  double factor = spread == 0 ? 0 : product(inverse_root(sum(variance, s.epsilon)), s.step);
-  int exponent = 0;
-  std::frexp(factor, &exponent);
-  const int places = std::min(16 - exponent, 31);
-  factor = std::ldexp(std::min(std::floor(std::ldexp(factor, places) + 0.5), 65535.0), -places);
-  layer_words(Reals(), s, mean, factor, x, y, n, &i);
-  layer_words(OneReal(), s, mean, factor, x, y, n, &i);
+  double factor = product(inverse_root(sum(variance, s.epsilon), kBytes ? 2 : 3), s.step);
+  if (kBytes) {
+    factor = std::floor(factor * 65536) / 65536;
+  } else {
+    // 16 bits of it, 31 places at the most.
+    int exponent = 0;
+    std::frexp(factor, &exponent);
+    const int places = std::min(16 - exponent, 31);
+    factor = std::ldexp(std::min(std::floor(std::ldexp(factor, places) + 0.5), 65535.0), -places);
+  }
+  if (spread == 0) factor = 0;  // equal numbers are beside their mean
+  layer_results(Reals(), s, mean, factor, x, y, n, &i);
+  layer_results(OneReal(), s, mean, factor, x, y, n, &i);
 }
 
-void wide_norm_row_here(const WideNormRow& s, const void* x, void* y, int64_t n) {
+void device_norm_row_here(const DeviceNormRow& s, const void* x, void* y, int64_t n) {
   with_stored(s.in, [&](auto t) {
     with_stored(s.out, [&](auto u) {
       using T = decltype(t);
       using U = decltype(u);
-      if constexpr (sizeof(T) == 2) wide_norm_as(s, static_cast<const T*>(x), static_cast<U*>(y), n);
+      device_norm_as(s, static_cast<const T*>(x), static_cast<U*>(y), n);
     });
   });
 }
@@ -205,16 +209,16 @@ HWY_AFTER_NAMESPACE();
 namespace sixfold::cpu {
 
 HWY_EXPORT(norm_row_here);
-HWY_EXPORT(wide_norm_row_here);
+HWY_EXPORT(device_norm_row_here);
 
 // quant_kernels() first: the environment may keep all SIMD code to fewer instructions.
 void norm_row(const NormRow& s, const void* x, void* y, int64_t n) {
   quant_kernels();
   HWY_DYNAMIC_DISPATCH(norm_row_here)(s, x, y, n);
 }
-void wide_norm_row(const WideNormRow& s, const void* x, void* y, int64_t n) {
+void device_norm_row(const DeviceNormRow& s, const void* x, void* y, int64_t n) {
   quant_kernels();
-  HWY_DYNAMIC_DISPATCH(wide_norm_row_here)(s, x, y, n);
+  HWY_DYNAMIC_DISPATCH(device_norm_row_here)(s, x, y, n);
 }
 
 }  // namespace sixfold::cpu

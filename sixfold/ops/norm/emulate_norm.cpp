@@ -1,9 +1,9 @@
 // Normalizations on the emulator.
 //
 // They are defined over reals: rows are read as reals, normalized in double and rounded once to the output's
-// type. Layer and RMS norms of 16 bits are the device's own (cpu::wide_norm_row). Batchnorm, which is a
-// product and a sum for each channel, is computed in integers: a 31-bit multiplier and an offset of the same
-// shift for each channel, halves up.
+// type. Layer norms and RMS norms of 16 bits are the device's own (cpu::device_norm_row). Batchnorm, which is
+// a product and a sum for each channel, is computed in integers: a 31-bit multiplier and an offset of the
+// same shift for each channel, halves up.
 #include <cmath>
 
 #include "sixfold/emulator/elements.h"
@@ -13,20 +13,18 @@
 namespace sixfold::emulator {
 namespace {
 
-// What kernels see of gain and offset: reals, which may be rounded to steps of the result; numbers; or
-// numbers in such steps, with the result's zero point, as floats of which every operation is rounded, or
-// whole. Steps are rounded to the nearest, ties away from zero.
+// What kernels see of gain and offset: reals; numbers; or numbers in steps of the result, with its zero
+// point, as floats of which every operation is rounded, or whole, ties away from zero.
 struct Meaning {
-  enum class As : uint8_t { reals, rounded_reals, numbers, floats, steps } as = As::reals;
+  enum class As : uint8_t { reals, numbers, floats, steps } as = As::reals;
   float per = 1, zero = 0;
   float scale = 1;  // of the numbers
 
-  bool of_numbers() const { return as > As::rounded_reals; }
   double operator()(double v) const {
-    const auto step = static_cast<double>(per);
-    if (as == As::rounded_reals) return std::round(v / step) * step;
     if (as == As::floats) return static_cast<double>(static_cast<float>(v) * scale / per + zero);
-    if (as == As::steps) return std::round(v * static_cast<double>(scale) / step) + static_cast<double>(zero);
+    if (as == As::steps)
+      return std::round(v * static_cast<double>(scale) / static_cast<double>(per)) +
+             static_cast<double>(zero);
     return v;
   }
 };
@@ -55,7 +53,7 @@ Result<Parameter> parameter(const OpView& op, size_t i, Prepare& prepare, const 
   p.codec = Codec::of(t);
   p.input = i;
   p.count = static_cast<size_t>(t.count());
-  if (meaning.of_numbers() && !t.is_per_channel() && qnn::is_fixed(t.dtype)) {
+  if (meaning.as != Meaning::As::reals && !t.is_per_channel() && qnn::is_fixed(t.dtype)) {
     p.meaning.scale = t.encoding().scale;
     p.codec.scale = 1;
   }
@@ -67,14 +65,6 @@ Result<Parameter> parameter(const OpView& op, size_t i, Prepare& prepare, const 
   }));
   return p;
 }
-// One number for all, where an operand is left out.
-Result<Parameter> filled(size_t count, double value, Prepare& prepare) {
-  Parameter p{.count = count};
-  SF_ASSIGN(p.packed, prepare.pack_values<double>(
-                          count, [&](std::span<double> out) { std::ranges::fill(out, value); }));
-  return p;
-}
-
 enum class Norm : uint8_t { layer, rms, group, instance, l2 };
 
 // Element k of group g is at starts[g] + offsets[k]. Its gain and offset have index k, or with channels that
@@ -88,9 +78,8 @@ struct Normalize {
   int64_t groups = 1;
   Codec x, y;
   bool by_rows = false;  // fixed point whose groups lie together
-  double cut = 0;        // NormRow::cut
-  bool wide = false;     // by_rows of WideNormRow
-  float step = 1;        // WideNormRow::step
+  bool device = false;   // by_rows of DeviceNormRow
+  float step = 1;        // DeviceNormRow::step
 
   // With 8 bits the result and its zero point are a half, which is cut, or rounded for groups of channels.
   bool in_halves() const {
@@ -110,24 +99,23 @@ struct Normalize {
                            .rms = kind == Norm::rms,
                            .gain = w.empty() ? nullptr : w.data(),
                            .bias = b.empty() ? nullptr : b.data(),
-                           .cut = cut,
                            .halves = in_halves()};
     const auto scale = static_cast<float>(x.scale);
-    const cpu::WideNormRow wide_row{.in = row.in,
-                                    .out = row.out,
-                                    .rms = row.rms,
-                                    .offset = row.from.offset,
-                                    .epsilon = static_cast<float>(epsilon) / (scale * scale),
-                                    .step = step,
-                                    .gain = row.gain,
-                                    .bias = row.bias};
+    const cpu::DeviceNormRow device_row{.in = row.in,
+                                        .out = row.out,
+                                        .rms = row.rms,
+                                        .offset = row.from.offset,
+                                        .epsilon = static_cast<float>(epsilon) / (scale * scale),
+                                        .step = step,
+                                        .gain = row.gain,
+                                        .bias = row.bias};
     run.pool.for_ranges(
         static_cast<int64_t>(starts.size()), std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
           for (int64_t g = begin; g < end; ++g) {
             const int64_t at = starts[static_cast<size_t>(g)];
             const std::byte* from = run.ins[0] + at * size_in;
             std::byte* to = run.outs[0] + at * size_out;
-            wide ? cpu::wide_norm_row(wide_row, from, to, n) : cpu::norm_row(row, from, to, n);
+            device ? cpu::device_norm_row(device_row, from, to, n) : cpu::norm_row(row, from, to, n);
           }
         });
   }
@@ -192,22 +180,25 @@ struct Normalize {
   }
 };
 
-// Of 16 bits, as the device has them. An offset has the zero point of the result, of numbers without a sign.
-Status prepare_wide(const OpView& op, Normalize& step, Prepare& prepare) {
+// As the device has them. An offset has the zero point of the result, of numbers without a sign.
+Status prepare_device(const OpView& op, Normalize& step, Prepare& prepare) {
   using As = Meaning::As;
   const bool rms = step.kind == Norm::rms;
   const float per = op.out().encoding().scale;
-  const auto zero = static_cast<float>(-step.y.offset - step.y.limits.min);
-  const Meaning gain{.as = rms ? As::floats : As::numbers, .per = per};
-  const Meaning offset{.as = rms ? As::floats : As::steps, .per = per, .zero = zero};
-  const auto given = [&](size_t i, const Meaning& meaning, double otherwise) -> Result<Parameter> {
-    return op.in(i).is_present() ? parameter(op, i, prepare, meaning)
-                                 : filled(step.offsets.size(), meaning(otherwise), prepare);
-  };
-  step.wide = true;
+  const Meaning offset{.as = rms ? As::floats : As::steps,
+                       .per = per,
+                       .zero = static_cast<float>(-step.y.offset - step.y.limits.min)};
+  step.device = true;
   step.step = rms ? 1 : op.in(1).encoding().scale / per;
-  SF_ASSIGN(step.gain, given(1, gain, 1));
-  SF_ASSIGN(step.offset, given(2, offset, 0));
+  SF_ASSIGN(step.gain, parameter(op, 1, prepare, {.as = rms ? As::floats : As::numbers, .per = per}));
+  if (op.in(2).is_present()) {
+    SF_ASSIGN(step.offset, parameter(op, 2, prepare, offset));
+    return {};
+  }
+  step.offset.count = step.offsets.size();
+  SF_ASSIGN(step.offset.packed, prepare.pack_values<double>(step.offset.count, [&](std::span<double> out) {
+    std::ranges::fill(out, static_cast<double>(offset.zero));
+  }));
   return {};
 }
 
@@ -326,19 +317,15 @@ Result<Step> prepare_axes_norm(const OpView& op, Prepare& prepare) {
       if (step.offsets[i] != static_cast<int64_t>(i)) return false;
     return true;
   };
-  const TensorDef &gain = op.in(1), &y = op.out();
-  step.by_rows = step.kind != Norm::l2 && is_narrow_fixed(x.dtype) && is_narrow_fixed(y.dtype) && together();
+  const TensorDef& gain = op.in(1);
+  step.by_rows =
+      step.kind != Norm::l2 && is_narrow_fixed(x.dtype) && is_narrow_fixed(op.out().dtype) && together();
   const bool even_gain = gain.is_present() && is_narrow_fixed(gain.dtype) && !gain.is_per_channel();
-  if (step.by_rows && qnn::size_of(x.dtype) == 2 && (step.kind == Norm::rms || even_gain)) {
-    SF_TRY(prepare_wide(op, step, prepare));
+  if (step.by_rows && even_gain && (step.kind == Norm::layer || qnn::size_of(x.dtype) == 2)) {
+    SF_TRY(prepare_device(op, step, prepare));
   } else if (step.kind != Norm::l2) {
     SF_ASSIGN(step.gain, parameter(op, 1, prepare));
-    const bool rounded = step.kind == Norm::layer && is_narrow_fixed(y.dtype);
-    SF_ASSIGN(step.offset,
-              parameter(op, 2, prepare,
-                        rounded ? Meaning{Meaning::As::rounded_reals, y.encoding().scale} : Meaning{}));
-    if (step.kind == Norm::layer && even_gain && gain.is_constant())
-      step.cut = static_cast<double>(gain.encoding().scale);
+    SF_ASSIGN(step.offset, parameter(op, 2, prepare));
   }
   return prepare.step(std::move(step));
 }
