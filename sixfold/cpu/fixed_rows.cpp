@@ -15,28 +15,11 @@
 #define HWY_TARGET_INCLUDE "sixfold/cpu/fixed_rows.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "sixfold/cpu/fixed_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sixfold::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Elements as doubles, and back. Where doubles are computed with, vectors are written out: the compiler makes
-// none of such loops.
-template <typename T, typename D>
-inline hn::Vec<D> load_reals(D d, const T* x, int32_t offset) {
-  const hn::Rebind<int32_t, D> di;
-  const hn::Rebind<T, D> dt;
-  return hn::PromoteTo(d, hn::Add(hn::PromoteTo(di, hn::LoadU(dt, x)), hn::Set(di, offset)));
-}
-template <typename T, typename D>
-inline void store_reals(D d, hn::Vec<D> q, double min, double max, T* y) {
-  const hn::Rebind<int32_t, D> di;
-  const hn::Rebind<T, D> dt;
-  q = hn::Min(hn::IfThenElse(hn::Gt(q, hn::Set(d, min)), q, hn::Set(d, min)), hn::Set(d, max));
-  hn::StoreU(hn::DemoteTo(dt, hn::DemoteTo(di, q)), dt, y);
-}
-using Reals = hn::ScalableTag<double>;
-using OneReal = hn::CappedTag<double, 1>;  // for the rest of a row
 
 // Exact: 17 bits times 31. Results from *at on, as many as vectors hold.
 template <PairOp Op, typename D, typename T>
@@ -139,14 +122,6 @@ void hard_swish_bytes_here(const SwishRow& given, const int32_t* __restrict sums
     const int32_t q = ((x * gate + (1 << 15)) >> 16) + s.zero;
     y[i] = static_cast<uint8_t>(std::min(std::max(q, 0), 255));
   }
-}
-
-// The nearest whole number, ties away from zero.
-template <typename D>
-inline hn::Vec<D> nearest(D d, hn::Vec<D> v) {
-  const auto size = hn::Abs(v), whole = hn::Floor(size);
-  const auto more = hn::Add(whole, hn::Set(d, 1.0));
-  return hn::CopySign(hn::IfThenElse(hn::Ge(hn::Sub(size, whole), hn::Set(d, 0.5)), more, whole), v);
 }
 
 // Results of exponents: factor is the output's steps of 1 over the sum, `more` is added before they are cut.
@@ -253,90 +228,6 @@ void softmax_row_here(const SoftmaxRow& s, const void* x, void* y, int64_t n, ui
   });
 }
 
-struct NormFactors {
-  double mean, factor, per_step;
-};
-template <typename D, typename T, typename U>
-void norm_results(D d, const NormRow& s, const NormFactors& f, const T* x, U* y, int64_t n, int64_t* at) {
-  const auto mean = hn::Set(d, f.mean), factor = hn::Set(d, f.factor), per_step = hn::Set(d, f.per_step);
-  const auto zero = hn::Set(d, static_cast<double>(-s.to.offset));
-  const double min = s.to.min, max = s.to.max;
-  const double *gain = s.gain, *bias = s.bias;
-  const int32_t offset = s.from.offset;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = *at;
-  for (; i + lanes <= n; i += lanes) {
-    auto v = hn::Mul(hn::Sub(load_reals(d, x + i, offset), mean), factor);
-    if (gain) v = hn::Mul(v, hn::LoadU(d, gain + i));
-    if (bias) v = hn::Add(v, hn::Mul(hn::LoadU(d, bias + i), per_step));
-    if (s.halves) {
-      // 11 bits of it: what is left of 53 when 42 more are added and taken off.
-      const auto q = hn::Add(v, zero), far = hn::Mul(q, hn::Set(d, 0x1p42 + 1));
-      store_reals(d, hn::Floor(hn::Sub(far, hn::Sub(far, q))), min, max, y + i);
-      continue;
-    }
-    store_reals(d, hn::Add(nearest(d, v), zero), min, max, y + i);
-  }
-  *at = i;
-}
-
-// The mean of n numbers as the device has it: cut to a float's 24 bits, and then the next one, where the last
-// two bits are set the one after that. The sum is a float as well.
-inline double float_above(int64_t sum, int64_t n) {
-  while (sum >= 1 << 24 && sum % 2 != 0) ++sum;
-  if (sum <= 0) return 0;
-  int exponent = 0;
-  std::frexp(static_cast<double>(sum) / static_cast<double>(n), &exponent);
-  const auto parts = static_cast<int64_t>(std::ldexp(static_cast<double>(sum), 24 - exponent)) / n;
-  return std::ldexp(static_cast<double>(parts + (parts % 4 == 3 ? 2 : 1)), exponent - 24);
-}
-inline double with_bits(double x, int bits) {
-  int exponent = 0;
-  const double mantissa = std::frexp(x, &exponent);
-  return std::ldexp(std::floor(std::ldexp(mantissa, bits) + 0.5), exponent - bits);
-}
-
-template <typename T, typename U>
-void norm_as(const NormRow& s, const T* x, U* y, int64_t n) {
-  const int32_t offset = s.from.offset;
-  // Exact: numbers have 17 bits, rows less than 2^29 of them.
-  int64_t sum = 0, squares = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t v = x[i] + offset;
-    sum += v;
-    squares += v * v;
-  }
-  const auto count = static_cast<double>(n);
-  const double mean = s.rms ? 0.0 : static_cast<double>(sum) / count;
-  // n times squares minus the sum's square in 128 bits, so that nothing cancels.
-  __int128 spread = static_cast<__int128>(squares) * n;
-  if (!s.rms) spread -= static_cast<__int128>(sum) * sum;
-  const double variance = static_cast<double>(spread) / (count * count) * (s.from.scale * s.from.scale);
-  NormFactors factors{mean, s.from.scale / std::sqrt(variance + s.epsilon) / s.to.scale, 1 / s.to.scale};
-  if (s.cut > 0 && sizeof(T) == 2) {
-    const int64_t zero = -offset - std::numeric_limits<T>::min();
-    factors.mean = float_above(sum + zero * n, n) - static_cast<double>(zero);
-    factors.factor = with_bits(factors.factor * s.cut, 16) / s.cut;
-    if (!s.rms && spread == 0) factors.factor = 0;  // equal numbers are the offset alone, whatever the mean
-  } else if (s.cut > 0) {
-    factors.mean = std::floor(mean * 64) / 64;
-    factors.factor = std::floor(factors.factor * s.cut * 65536) / (65536 * s.cut);
-  }
-  int64_t i = 0;
-  norm_results(Reals(), s, factors, x, y, n, &i);
-  norm_results(OneReal(), s, factors, x, y, n, &i);
-}
-
-void norm_row_here(const NormRow& s, const void* x, void* y, int64_t n) {
-  with_stored(s.in, [&](auto t) {
-    with_stored(s.out, [&](auto u) {
-      using T = decltype(t);
-      using U = decltype(u);
-      norm_as(s, static_cast<const T*>(x), static_cast<U*>(y), n);
-    });
-  });
-}
-
 }  // namespace sixfold::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -348,7 +239,6 @@ HWY_EXPORT(clamp_row_here);
 HWY_EXPORT(hard_swish_bytes_here);
 HWY_EXPORT(slope_row_here);
 HWY_EXPORT(softmax_row_here);
-HWY_EXPORT(norm_row_here);
 
 // quant_kernels() first: the environment may keep all SIMD code to fewer instructions.
 void fixed_pair(const FixedPair& p, const void* a, int64_t step_a, const void* b, int64_t step_b, void* y,
@@ -373,11 +263,6 @@ void softmax_row(const SoftmaxRow& s, const void* x, void* y, int64_t n, uint32_
   quant_kernels();
   HWY_DYNAMIC_DISPATCH(softmax_row_here)(s, x, y, n, scratch);
 }
-void norm_row(const NormRow& s, const void* x, void* y, int64_t n) {
-  quant_kernels();
-  HWY_DYNAMIC_DISPATCH(norm_row_here)(s, x, y, n);
-}
-
 #if defined(__x86_64__)
 // 64 at once: each half of the table by a permutation of two registers, chosen by the top bit.
 __attribute__((target("avx512f,avx512bw,avx512vbmi"))) static void lookup_vbmi(const uint8_t* table,

@@ -126,12 +126,23 @@ struct NormRow {
   double epsilon = 0;
   bool rms = false;
   const double *gain = nullptr, *bias = nullptr;
-  // Not 0: the gain's step. With 8 bits the mean is cut to parts of 1 / 64 of a number, the inverse
-  // deviation, in steps of the output for one of the gain, to parts of 1 / 65536. With 16 bits the mean of
-  // numbers without a sign is the next float above it, and that inverse has 16 bits; 0 where all are equal.
-  double cut = 0;
   bool halves = false;  // results with their zero point are halves, and cut
 };
 void norm_row(const NormRow& norm, const void* x, void* y, int64_t n);
+
+// Layer norms, and RMS norms of 16 bits, as the device has them. Sums of numbers and of squares are whole;
+// all that follows of a row is one of the vector unit's own floats (cpu/qfloat.h). y = floor(v + bias), of an
+// RMS norm with v = x * (gain * inverse root), of a layer norm with v = (x - mean) * inverse * gain + 1/2.
+// There the mean is cut to 2^-15 of a number, with 8 bits to 2^-6, and the inverse deviation in steps of the
+// result has 16 bits, with 8 bits whole parts of 2^-16.
+struct DeviceNormRow {
+  Stored in = Stored::u16, out = Stored::u16;
+  bool rms = false;
+  int32_t offset = 0;  // of the operand; a layer norm needs none
+  float epsilon = 0;   // over the square of the operand's scale
+  float step = 1;      // a layer norm's gain has numbers of such steps; an RMS norm's has steps of the result
+  const double *gain = nullptr, *bias = nullptr;  // bias: with the result's zero point, of numbers unsigned
+};
+void device_norm_row(const DeviceNormRow& norm, const void* x, void* y, int64_t n);
 
 }  // namespace sixfold::cpu

@@ -11,6 +11,8 @@
 #include <random>
 #include <vector>
 
+#include "sixfold/cpu/qfloat.h"
+
 namespace sixfold::cpu {
 namespace {
 
@@ -334,6 +336,47 @@ TEST(fixed_rows, norms_and_softmax_have_the_bits_of_plain_doubles) {
             << "softmax of the device at " << i;
       }
     }
+  }
+}
+
+// The vector unit's floats as their significands and exponents say.
+double value(QFloat q) { return std::ldexp(q.significand, q.exponent - 23); }
+double product(double a, double b) {
+  if (a == 0 || b == 0) return 0;
+  int ea = 0, eb = 0;
+  const double units = std::frexp(a, &ea) * std::frexp(b, &eb) * 0x1p25;
+  return value(QFloat::rounded(units, ea + eb - 2));
+}
+
+TEST(fixed_rows, wide_norms_are_products_of_the_vector_units_floats) {
+  Random random;
+  for (int round = 0; round < 200; ++round) {
+    const Stored out = kStored[random.pick(0, 3)];
+    const auto n = static_cast<size_t>(int64_t{1} << random.pick(0, 6));
+    // Equal squares of a power of two, and an epsilon that leaves the inverse root next to 2^-8.
+    std::vector<int32_t> x(n);
+    for (int32_t& v : x) v = 1000 + (random.pick(0, 1) ? 256 : -256);
+    std::vector<double> gain(n), bias(n);
+    for (double& g : gain) g = static_cast<float>(random.pick(-300000, 300000)) / 37.0f;
+    for (double& b : bias) b = static_cast<float>(random.pick(0, 65535)) + 0.25;
+    DeviceNormRow norm{.out = out, .rms = true, .offset = -1000, .gain = gain.data(), .bias = bias.data()};
+    std::vector<std::byte> y(n * (is_wide(out) ? 2 : 1));
+    device_norm_row(norm, stored(x, Stored::u16).data(), y.data(), static_cast<int64_t>(n));
+    std::vector<int32_t> got = numbers(y, out);
+    const double root = 0x1p-8 * (1 - 3 * 0x1p-24);  // what Newton's steps make of 65537, a qfloat for 65536
+    for (size_t i = 0; i < n; ++i) {
+      const double v = product(x[i] - 1000, product(gain[i], root));
+      ASSERT_EQ(got[i], cut(std::floor(v + bias[i]) + lowest(out), lowest(out), highest(out))) << i;
+    }
+    norm.rms = false;
+    norm.step = 2;
+    norm.epsilon = 65536;
+    for (double& g : gain) g = random.pick(-32768, 32767);
+    for (int32_t& v : x) v = 4096;  // the mean of equal numbers is beside them, but they have no deviation
+    device_norm_row(norm, stored(x, Stored::u16).data(), y.data(), static_cast<int64_t>(n));
+    got = numbers(y, out);
+    for (size_t i = 0; i < n; ++i)
+      ASSERT_EQ(got[i], cut(std::floor(bias[i] + 0.5) + lowest(out), lowest(out), highest(out))) << i;
   }
 }
 

@@ -11,6 +11,7 @@
 #define HWY_TARGET_INCLUDE "sixfold/cpu/quantize_rows.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "sixfold/cpu/qfloat-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sixfold::cpu::HWY_NAMESPACE {
@@ -51,33 +52,6 @@ inline void quantize_bytes(D d, const float* x, const RealCode& code, T* y, int6
     hn::StoreU(hn::DemoteTo(dt, hn::ConvertTo(di, stored)), dt, y + i);
   }
   *at = i;
-}
-
-// 2^e of numbers with exponent e, and 2^-e. Of 0 the product of both is 0, too.
-template <typename D>
-struct Powers {
-  hn::Vec<D> power, inverse;
-  Powers(D d, hn::Vec<D> v) {
-    const hn::RebindToUnsigned<D> du;
-    const auto exponent = hn::And(hn::BitCast(du, v), hn::Set(du, uint64_t{0x7FF} << 52));
-    power = hn::BitCast(d, exponent);
-    inverse = hn::BitCast(d, hn::Sub(hn::Set(du, uint64_t{0x7FE} << 52), exponent));
-  }
-};
-
-// QFloat::rounded of so many units, as a number of these units.
-template <typename D>
-inline hn::Vec<D> rounded_units(D d, hn::Vec<D> units) {
-  const auto one = hn::Set(d, 1.0), two = hn::Set(d, 2.0), three = hn::Set(d, 3.0);
-  const auto large = hn::Ge(hn::Abs(units), hn::Set(d, 16777216.0));
-  const auto v = hn::Mul(units, hn::IfThenElse(large, hn::Set(d, 0.5), one));
-  const auto fours = hn::Mul(hn::Floor(hn::Mul(v, hn::Set(d, 0.25))), hn::Set(d, 4.0));
-  const auto rest = hn::Sub(v, fours);
-  const auto first = hn::IfThenElse(large, two, hn::Set(d, 1.5));
-  const auto second = hn::IfThenElse(large, two, hn::Set(d, 2.5));
-  const auto more =
-      hn::IfThenElse(hn::Le(rest, first), one, hn::IfThenElse(hn::Le(rest, second), two, three));
-  return hn::Mul(hn::Add(fours, more), hn::IfThenElse(large, two, one));
 }
 
 template <typename D, typename T>

@@ -305,47 +305,95 @@ TEST(EmulatorWide, a_filter_of_one_tap_has_the_numbers_of_the_library) {
   EXPECT_EQ(*y, want);
 }
 
-TEST(EmulatorWide, layer_norms_have_the_numbers_of_the_library) {
-  const Numbers x{29986, 29985, 30058, 29929, 30044, 29934, 29980, 29950, 30087, 30034, 30146,
-                  30039, 30051, 30050, 29964, 29996, 30081, 29976, 30011, 29999, 30037, 29978,
-                  29991, 30015, 30006, 29948, 30054, 29922, 29928, 29923, 30058, 29978};
-  const int16_t gains[] = {24599, 29101, 26198, 30821, 32020, 25122, 25412, 27063, 28240, 26121, 27687,
-                           32237, 29371, 24050, 25430, 25133, 21919, 20011, 30111, 25364, 24491, 28061,
-                           27201, 31936, 27857, 31792, 27388, 24179, 24119, 32624, 27481, 22396};
-  const Numbers want{30202, 29566, 40780, 19545, 40007, 22705, 29248, 24394, 46070, 37185, 55115,
-                     39138, 40579, 39027, 26928, 31578, 42343, 29540, 33915, 32000, 37328, 28562,
-                     30705, 34712, 33035, 22569, 40520, 21430, 22283, 17656, 41172, 29411};
+struct NormFact {
+  const char* type;
+  qnn::ScaleOffset in, out;
+  Numbers x;
+  std::vector<int16_t> gains;
+  std::vector<int32_t> offsets;
+};
+Result<Numbers> run(const NormFact& fact) {
   qnn::GraphSpec graph;
+  const auto n = static_cast<uint32_t>(fact.x.size());
   const auto tensor = [&](const char* name, qnn::TensorKind kind, qnn::DataType dtype,
                           std::vector<uint32_t> dims, qnn::ScaleOffset q, std::span<const std::byte> data) {
     qnn::TensorSpec t{.name = name, .kind = kind, .dtype = dtype, .dims = std::move(dims), .quantization = q};
     if (!data.empty()) {
       std::byte* bytes = nullptr;
-      t.data.source = Tensor::allocate(qnn::storage_of(dtype), Shape{32}, &bytes);
+      t.data.source = Tensor::allocate(qnn::storage_of(dtype), Shape{n}, &bytes);
       std::memcpy(bytes, data.data(), data.size());
     }
     return graph.add(std::move(t));
   };
-  const int32_t offsets[32] = {};
   const auto constant = qnn::TensorKind::constant;
   const qnn::TensorRef in =
-      tensor("x", qnn::TensorKind::app_write, qnn::DataType::ufixed16, {1, 1, 32}, {1e-3f, -30000}, {});
-  const qnn::TensorRef gain = tensor("g", constant, qnn::DataType::sfixed16, {32}, {1.0f / 32768, 0},
-                                     std::as_bytes(std::span(gains)));
+      tensor("x", qnn::TensorKind::app_write, qnn::DataType::ufixed16, {1, 1, n}, fact.in, {});
+  const qnn::TensorRef gain = tensor("g", constant, qnn::DataType::sfixed16, {n}, {1.0f / 32768, 0},
+                                     std::as_bytes(std::span(fact.gains)));
   const qnn::TensorRef offset =
-      tensor("b", constant, qnn::DataType::sfixed32, {32}, {1e-7f, 0}, std::as_bytes(std::span(offsets)));
+      tensor("b", constant, qnn::DataType::sfixed32, {n}, {1e-9f, 0}, std::as_bytes(std::span(fact.offsets)));
   const qnn::TensorRef out =
-      tensor("y", qnn::TensorKind::app_read, qnn::DataType::ufixed16, {1, 1, 32}, {1e-4f, -32768}, {});
+      tensor("y", qnn::TensorKind::app_read, qnn::DataType::ufixed16, {1, 1, n}, fact.out, {});
   graph.ops.push_back(
-      {"op", "LayerNorm", {in, gain, offset}, {out}, {{"epsilon", 1e-5f}, qnn::words("axes", {2})}});
-  const auto y = run(graph, {std::as_bytes(std::span(x))}, 32);
+      {"op", fact.type, {in, gain, offset}, {out}, {{"epsilon", 1e-5f}, qnn::words("axes", {2})}});
+  return run(graph, {std::as_bytes(std::span(fact.x))}, n);
+}
+
+TEST(EmulatorWide, layer_norms_have_the_numbers_of_the_library) {
+  NormFact fact{"LayerNorm", {1e-3f, -30000}, {1e-4f, -32768}, {}, {}, std::vector<int32_t>(32)};
+  fact.x = {29986, 29985, 30058, 29929, 30044, 29934, 29980, 29950, 30087, 30034, 30146,
+            30039, 30051, 30050, 29964, 29996, 30081, 29976, 30011, 29999, 30037, 29978,
+            29991, 30015, 30006, 29948, 30054, 29922, 29928, 29923, 30058, 29978};
+  fact.gains = {24599, 29101, 26198, 30821, 32020, 25122, 25412, 27063, 28240, 26121, 27687,
+                32237, 29371, 24050, 25430, 25133, 21919, 20011, 30111, 25364, 24491, 28061,
+                27201, 31936, 27857, 31792, 27388, 24179, 24119, 32624, 27481, 22396};
+  const Numbers want{30202, 29566, 40780, 19545, 40007, 22705, 29248, 24394, 46070, 37185, 55115,
+                     39138, 40579, 39027, 26928, 31578, 42343, 29540, 33915, 32000, 37328, 28562,
+                     30705, 34712, 33035, 22569, 40520, 21430, 22283, 17656, 41172, 29411};
+  const auto y = run(fact);
   ASSERT_TRUE(y.ok()) << y.error().message();
   EXPECT_EQ(*y, want);
   // Equal numbers have no deviation; that their mean is a float beside them does not count.
-  const Numbers same(32, 33974);
-  const auto zero = run(graph, {std::as_bytes(std::span(same))}, 32);
+  fact.x = Numbers(32, 33974);
+  const auto zero = run(fact);
   ASSERT_TRUE(zero.ok()) << zero.error().message();
   EXPECT_EQ(*zero, Numbers(32, 32768));
+}
+
+// Of so wide a row the inverse deviation has 31 places, which are fewer than 16 bits.
+TEST(EmulatorWide, a_layer_norm_of_large_numbers_has_the_numbers_of_the_library) {
+  const NormFact fact{"LayerNorm",
+                      {1e-3f, -30500},
+                      {4e-4f, -32768},
+                      {60163, 17595, 32491, 14071, 21086, 21900, 53644, 47607, 22364, 31150, 41949, 17436,
+                       29178, 23216, 60854, 63303},
+                      {14340, 20349, 1266, 30664, -2485, 9327, 27825, 6469, 28113, 5358, 7029, 4135, 16319,
+                       14287, 31849, 21588},
+                      {-226500, 249700, 79000, -219300, -85700, -76600, 154100, -48800, -169800, 288500,
+                       84700, -90000, 231100, -10400, -134700, -117000}};
+  const Numbers want{34430, 31156, 32754, 29841, 32925, 32213, 35164, 33146,
+                     31155, 32677, 32996, 32437, 32342, 32004, 36563, 35583};
+  const auto y = run(fact);
+  ASSERT_TRUE(y.ok()) << y.error().message();
+  EXPECT_EQ(*y, want);
+}
+
+// The fourth number is 0 and its gain negative: a step below the zero point.
+TEST(EmulatorWide, rms_norms_have_the_numbers_of_the_library) {
+  const NormFact fact{"RmsNorm",
+                      {1e-3f, -30500},
+                      {1e-4f, -32768},
+                      {30689, 30930, 31090, 30500, 31847, 30561, 30890, 31113, 30840, 30484, 30932, 30992,
+                       31118, 30882, 31405, 31066},
+                      {31437, 18256, 4699, -2500, 12657, 14622, 24930, -4759, 8080, 15783, 4353, 31572, 28971,
+                       10033, -870, -4402},
+                      {-136300, -153800, 247600, 0, 26600, 237600, -261500, -15800, -157000, -229800, -189200,
+                       -252800, 130700, 289600, 2000, -261400}};
+  const Numbers want{35969, 36998, 34265, 32767, 41959, 33251, 38007, 31195,
+                     34247, 32629, 33779, 41139, 42421, 34837, 32343, 31422};
+  const auto y = run(fact);
+  ASSERT_TRUE(y.ok()) << y.error().message();
+  EXPECT_EQ(*y, want);
 }
 
 }  // namespace

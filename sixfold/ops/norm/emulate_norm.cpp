@@ -1,8 +1,9 @@
 // Normalizations on the emulator.
 //
 // They are defined over reals: rows are read as reals, normalized in double and rounded once to the output's
-// type. Batchnorm, which is a product and a sum for each channel, is computed in integers: a 31-bit
-// multiplier and an offset of the same shift for each channel, halves up.
+// type. Layer norms and RMS norms of 16 bits are the device's own (cpu::device_norm_row). Batchnorm, which is
+// a product and a sum for each channel, is computed in integers: a 31-bit multiplier and an offset of the
+// same shift for each channel, halves up.
 #include <cmath>
 
 #include "sixfold/emulator/elements.h"
@@ -12,9 +13,26 @@
 namespace sixfold::emulator {
 namespace {
 
-// gain and offset as reals: packed when they are constant, read at every run when not.
+// What kernels see of gain and offset: reals; numbers; or numbers in steps of the result, with its zero
+// point, as floats of which every operation is rounded, or whole, ties away from zero.
+struct Meaning {
+  enum class As : uint8_t { reals, numbers, floats, steps } as = As::reals;
+  float per = 1, zero = 0;
+  float scale = 1;  // of the numbers
+
+  double operator()(double v) const {
+    if (as == As::floats) return static_cast<double>(static_cast<float>(v) * scale / per + zero);
+    if (as == As::steps)
+      return std::round(v * static_cast<double>(scale) / static_cast<double>(per)) +
+             static_cast<double>(zero);
+    return v;
+  }
+};
+
+// gain or offset: packed when constant, read at every run when not.
 struct Parameter {
   const double* packed = nullptr;
+  Meaning meaning;
   Codec codec;
   size_t input = 0;
   size_t count = 0;  // 0: left out
@@ -23,27 +41,30 @@ struct Parameter {
     if (packed || count == 0) return {packed, count};
     room.resize(count);
     codec.read(run.ins[input], 0, 1, room);
+    for (double& v : room) v = meaning(v);
     return room;
   }
 };
 
-// step: constants are rounded to multiples of it; 0: they stay as they are.
-Result<Parameter> parameter(const OpView& op, size_t i, Prepare& prepare, double step = 0) {
+Result<Parameter> parameter(const OpView& op, size_t i, Prepare& prepare, const Meaning& meaning = {}) {
   const TensorDef& t = op.in(i);
-  Parameter p;
+  Parameter p{.meaning = meaning};
   if (!t.is_present()) return p;
   p.codec = Codec::of(t);
   p.input = i;
   p.count = static_cast<size_t>(t.count());
+  if (meaning.as != Meaning::As::reals && !t.is_per_channel() && qnn::is_fixed(t.dtype)) {
+    p.meaning.scale = t.encoding().scale;
+    p.codec.scale = 1;
+  }
   if (!t.is_constant()) return p;
   SF_ASSIGN(p.packed, prepare.pack_values<double>(p.count, [&](std::span<double> out) {
-    const std::vector<double> values = read_constant(t);
-    for (size_t k = 0; k < out.size(); ++k)
-      out[k] = step > 0 ? std::round(values[k] / step) * step : values[k];
+    t.is_per_channel() ? void(std::ranges::copy(read_constant(t), out.begin()))
+                       : p.codec.read(t.data, 0, 1, out);
+    for (double& v : out) v = p.meaning(v);
   }));
   return p;
 }
-
 enum class Norm : uint8_t { layer, rms, group, instance, l2 };
 
 // Element k of group g is at starts[g] + offsets[k]. Its gain and offset have index k, or with channels that
@@ -57,7 +78,8 @@ struct Normalize {
   int64_t groups = 1;
   Codec x, y;
   bool by_rows = false;  // fixed point whose groups lie together
-  double cut = 0;        // NormRow::cut
+  bool device = false;   // by_rows of DeviceNormRow
+  float step = 1;        // DeviceNormRow::step
 
   // With 8 bits the result and its zero point are a half, which is cut, or rounded for groups of channels.
   bool in_halves() const {
@@ -77,15 +99,25 @@ struct Normalize {
                            .rms = kind == Norm::rms,
                            .gain = w.empty() ? nullptr : w.data(),
                            .bias = b.empty() ? nullptr : b.data(),
-                           .cut = cut,
                            .halves = in_halves()};
-    run.pool.for_ranges(static_cast<int64_t>(starts.size()), std::max<int64_t>(1, 8192 / n),
-                        [&](int64_t begin, int64_t end) {
-                          for (int64_t g = begin; g < end; ++g) {
-                            const int64_t at = starts[static_cast<size_t>(g)];
-                            cpu::norm_row(row, run.ins[0] + at * size_in, run.outs[0] + at * size_out, n);
-                          }
-                        });
+    const auto scale = static_cast<float>(x.scale);
+    const cpu::DeviceNormRow device_row{.in = row.in,
+                                        .out = row.out,
+                                        .rms = row.rms,
+                                        .offset = row.from.offset,
+                                        .epsilon = static_cast<float>(epsilon) / (scale * scale),
+                                        .step = step,
+                                        .gain = row.gain,
+                                        .bias = row.bias};
+    run.pool.for_ranges(
+        static_cast<int64_t>(starts.size()), std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
+          for (int64_t g = begin; g < end; ++g) {
+            const int64_t at = starts[static_cast<size_t>(g)];
+            const std::byte* from = run.ins[0] + at * size_in;
+            std::byte* to = run.outs[0] + at * size_out;
+            device ? cpu::device_norm_row(device_row, from, to, n) : cpu::norm_row(row, from, to, n);
+          }
+        });
   }
 
   void run(const Run& run) const {
@@ -148,20 +180,26 @@ struct Normalize {
   }
 };
 
-// Results of an RMS norm of 16 bits are cut, not rounded: half a step less, but for what the device's own
-// rounding gives back. An offset that is computed stays as it is.
-Result<Parameter> cut_offset(const OpView& op, const Normalize& step, Prepare& prepare) {
-  Parameter p = step.offset;
-  if (p.count > 0 && !p.packed) return p;
-  const TensorDef& y = op.out();
-  const double less = (0.5 - 0x1p-10) * y.encoding().scale;
-  const std::span<const double> given(p.packed, p.count);
-  p.count = step.offsets.size();
-  SF_ASSIGN(p.packed, prepare.pack_values<double>(p.count, [&](std::span<double> out) {
-    const std::vector<double> values = given.empty() ? std::vector<double>() : read_constant(op.in(2));
-    for (size_t k = 0; k < out.size(); ++k) out[k] = (k < values.size() ? values[k] : 0) - less;
+// As the device has them. An offset has the zero point of the result, of numbers without a sign.
+Status prepare_device(const OpView& op, Normalize& step, Prepare& prepare) {
+  using As = Meaning::As;
+  const bool rms = step.kind == Norm::rms;
+  const float per = op.out().encoding().scale;
+  const Meaning offset{.as = rms ? As::floats : As::steps,
+                       .per = per,
+                       .zero = static_cast<float>(-step.y.offset - step.y.limits.min)};
+  step.device = true;
+  step.step = rms ? 1 : op.in(1).encoding().scale / per;
+  SF_ASSIGN(step.gain, parameter(op, 1, prepare, {.as = rms ? As::floats : As::numbers, .per = per}));
+  if (op.in(2).is_present()) {
+    SF_ASSIGN(step.offset, parameter(op, 2, prepare, offset));
+    return {};
+  }
+  step.offset.count = step.offsets.size();
+  SF_ASSIGN(step.offset.packed, prepare.pack_values<double>(step.offset.count, [&](std::span<double> out) {
+    std::ranges::fill(out, static_cast<double>(offset.zero));
   }));
-  return p;
+  return {};
 }
 
 // y = (x + ox) m[c] + a[c], all of one shift for a channel
@@ -274,27 +312,21 @@ Result<Step> prepare_axes_norm(const OpView& op, Prepare& prepare) {
                  .offset = {},
                  .x = Codec::of(x),
                  .y = Codec::of(op.out())};
-  if (step.kind != Norm::l2) {
-    SF_ASSIGN(step.gain, parameter(op, 1, prepare));
-    // A layer norm's offset is added in steps of the result.
-    const bool in_steps = step.kind == Norm::layer && is_narrow_fixed(op.out().dtype);
-    SF_ASSIGN(step.offset,
-              parameter(op, 2, prepare, in_steps ? static_cast<double>(op.out().encoding().scale) : 0));
-    if (step.kind == Norm::rms && is_narrow_fixed(op.out().dtype) && !step.in_halves()) {
-      SF_ASSIGN(step.offset, cut_offset(op, step, prepare));
-    }
-  }
   const auto together = [&step] {
     for (size_t i = 0; i < step.offsets.size(); ++i)
       if (step.offsets[i] != static_cast<int64_t>(i)) return false;
     return true;
   };
+  const TensorDef& gain = op.in(1);
   step.by_rows =
       step.kind != Norm::l2 && is_narrow_fixed(x.dtype) && is_narrow_fixed(op.out().dtype) && together();
-  const TensorDef& gain = op.in(1);
-  if (step.kind == Norm::layer && gain.is_present() && gain.is_constant() && is_narrow_fixed(gain.dtype) &&
-      !gain.is_per_channel())
-    step.cut = static_cast<double>(gain.encoding().scale);
+  const bool even_gain = gain.is_present() && is_narrow_fixed(gain.dtype) && !gain.is_per_channel();
+  if (step.by_rows && even_gain && (step.kind == Norm::layer || qnn::size_of(x.dtype) == 2)) {
+    SF_TRY(prepare_device(op, step, prepare));
+  } else if (step.kind != Norm::l2) {
+    SF_ASSIGN(step.gain, parameter(op, 1, prepare));
+    SF_ASSIGN(step.offset, parameter(op, 2, prepare));
+  }
   return prepare.step(std::move(step));
 }
 
