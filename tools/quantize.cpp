@@ -160,7 +160,7 @@ class Attempts {
     return reports_[{ranges, which}].converts;
   }
 
-  Result<Graph> make(const Observations& seen, const RangeChoice& ranges, Wide which = Wide::none) {
+  Result<Graph> make(const Observations& seen, const RangeChoice& ranges, Wide which) {
     const Stopwatch time(seconds_);
     QuantizeOptions options = options_;
     options.ranges = ranges;
@@ -174,13 +174,11 @@ class Attempts {
     return quantized;
   }
 
-  Result<std::optional<Graph>> widen(const Observations& seen, const RangeChoice& ranges, Wide which) {
+  Result<bool> find_wide(const Observations& seen, Wide which) {
     if (looked_.insert(which).second) {
       SF_ASSIGN(wide_[which], find(seen, which));
     }
-    if (wide_[which].empty()) return std::optional<Graph>();
-    SF_ASSIGN(Graph made, make(seen, ranges, which));
-    return std::optional<Graph>(std::move(made));
+    return !wide_[which].empty();
   }
 
  private:
@@ -227,13 +225,13 @@ struct Quantized {
 Result<Quantized> quantize_graph(const Graph& graph, const QuantizeOptions& options, const Samples& samples,
                                  ImproveOptions improving, bool widens, Device& asked, double& seconds) {
   Attempts attempts(graph, options, asked, seconds);
-  const auto make = [&](const Observations& seen, const RangeChoice& ranges) {
-    return attempts.make(seen, ranges);
+  const auto make = [&](const Observations& seen, const RangeChoice& ranges, Wide which) {
+    return attempts.make(seen, ranges, which);
   };
   improving.halves = attempts.halves();
   if (widens)
-    improving.widen = [&](const Observations& seen, const RangeChoice& ranges, Wide which) {
-      return attempts.widen(seen, ranges, which);
+    improving.find_wide = [&](const Observations& seen, Wide which) {
+      return attempts.find_wide(seen, which);
     };
   Quantized out;
   SF_ASSIGN(out.improved, quantize_well(graph, samples, make, improving));

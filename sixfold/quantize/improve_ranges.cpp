@@ -54,60 +54,42 @@ Status Improving::choose_ranges() {
 }
 
 Status Improving::choose_observer() {
+  now_.ranges = out_.ranges;
   if (observers_.size() <= 1) {
-    SF_ASSIGN(out_.graph, make_(out_.seen, out_.ranges));
-    if (improves_) {
-      SF_ASSIGN(best_, (*meter_)(out_.graph));
-    }
+    if (!improves_) return {};  // settle makes it
+    SF_ASSIGN(now_, attempt(out_.ranges, Wide::none));
     return {};
   }
   for (size_t i = 0; i < observers_.size(); ++i) {
-    SF_ASSIGN(Graph graph, make_(out_.seen, {observers_[i], {}}));
-    SF_ASSIGN(const double decibels, (*meter_)(graph));
-    out_.tried.emplace_back(observers_[i], decibels);
-    if (decibels > best_) {
-      best_ = decibels;
-      out_.ranges.observer = observers_[i];
-      out_.graph = std::move(graph);
-    }
+    SF_ASSIGN(Try one, attempt({observers_[i], {}, {}}, Wide::none));
+    out_.tried.emplace_back(observers_[i], one.decibels);
+    if (one.decibels > now_.decibels) now_ = std::move(one);
     progress("choosing ranges", i + 1, observers_.size());
   }
   return {};
 }
 
 Status Improving::choose_ranges_by_op() {
+  Try best = now_;
   const auto try_ranges = [&](const RangeChoice& ranges) -> Result<bool> {
-    SF_ASSIGN(Graph graph, make_(out_.seen, ranges));
-    SF_ASSIGN(const double decibels, (*meter_)(graph));
-    if (decibels < best_ + kLeastRangeGain) return false;
-    best_ = decibels;
-    out_.ranges = ranges;
-    out_.graph = std::move(graph);
+    SF_ASSIGN(Try other, attempt(ranges, Wide::none));
+    if (other.decibels < best.decibels + kLeastRangeGain) return false;
+    best = std::move(other);
     return true;
   };
-  const double before = best_;
-  Graph plain = out_.graph;
-  SF_TRY(try_each_op(real_, observers_, kTriedWork / cost_of_try(), out_.ranges, try_ranges));
-  if (out_.ranges.of_ops.empty()) return {};
+  SF_TRY(try_each_op(real_, observers_, kTriedWork / cost_of_try(), now_.ranges, try_ranges));
+  if (best.ranges.of_ops.empty()) return {};
   // The best of many tries on few samples: less than this is chance.
-  const bool kept = best_ >= before + kLeastGain;
-  out_.steps.push_back({"other ranges of some ops", before, best_, kept});
-  if (!kept) {
-    best_ = before;
-    out_.graph = std::move(plain);
-    out_.ranges.of_ops.clear();
-  }
+  const bool kept = best.decibels >= now_.decibels + kLeastGain;
+  out_.steps.push_back({"other ranges of some ops", now_.decibels, best.decibels, kept});
+  if (kept) now_ = std::move(best);
   return {};
 }
 
 Status Improving::cut_before_sigmoids() {
   const std::vector<ValueId> last = read_before_last_sigmoids(real_);
   if (last.empty() || observers_.size() <= 1 || !options_.automatic || out_.wide == Wide::all) return {};
-  const auto again = [&](const RangeChoice& ranges) -> Result<Graph> {
-    if (out_.wide == Wide::none) return make_(out_.seen, ranges);
-    SF_ASSIGN(std::optional<Graph> wide, options_.widen(out_.seen, ranges, out_.wide));
-    return std::move(*wide);
-  };
+  const auto again = [&](const RangeChoice& ranges) { return make_(out_.seen, ranges, out_.wide); };
   SF_ASSIGN(CutRanges cut,
             cut_last_ranges(out_.graph, last, out_.ranges, again, *meter_, kCutWork / cost_of_try()));
   if (cut.ranges.cut.empty()) return {};
