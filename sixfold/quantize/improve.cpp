@@ -117,8 +117,7 @@ Status Improving::calibrate_all() {
   // With 16 bits there is room for what some samples did not show. One alone is there to be tried itself.
   if (few_ && (observers_.size() > 1 || out_.calibrated == 1)) observers_ = {Observer::min_max};
   if (options_.automatic && !few_ && work_ > kMeterWork / kLeastMeterSamples)
-    std::erase_if(observers_,
-                  [](Observer o) { return o == Observer::min_max || o == Observer::moving_average; });
+    std::erase(observers_, Observer::percentile);
   out_.ranges.observer = observers_.empty() ? Observer::mse : observers_[0];
   if (observers_.size() > 1 || improves_) {
     SF_ASSIGN(meter_, Meter::create(real_, *calibration_, judging, options_.threads, std::move(outputs),

@@ -8,7 +8,7 @@
 namespace sixfold {
 namespace {
 
-constexpr double kLeastRangeGain = 0.3;  // decibels, of another range for one kind of op
+constexpr double kLeastRangeGain = 0.3;  // decibels, of cut ranges, or of others for one kind of op
 constexpr double kCutWork = 12e9;        // multiplications of all tries of ranges before a last sigmoid
 
 // Each kind of op in turn, the most frequent first, with the other observers: what try_ranges says is better
@@ -60,10 +60,14 @@ Status Improving::choose_observer() {
     SF_ASSIGN(now_, attempt(out_.ranges, Wide::none));
     return {};
   }
+  // Nothing is cut off unless that is seen to gain: of what others are, samples tell too little.
+  double plain = -std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < observers_.size(); ++i) {
     SF_ASSIGN(Try one, attempt({observers_[i], {}, {}}, Wide::none));
     out_.tried.emplace_back(observers_[i], one.decibels);
-    if (one.decibels > now_.decibels) now_ = std::move(one);
+    if (observers_[i] == Observer::min_max) plain = one.decibels;
+    if (one.decibels > now_.decibels && one.decibels >= plain + (observers_[i] == Observer::min_max ? 0 : kLeastRangeGain))
+      now_ = std::move(one);
     progress("choosing ranges", i + 1, observers_.size());
   }
   return {};
