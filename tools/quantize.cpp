@@ -92,13 +92,14 @@ Status keep_taken(const Graph& graph, QuantizeOptions options, std::set<uint32_t
   return {};
 }
 
-std::string told_wide(const Graph& graph, const std::set<uint32_t>& wide, int bits) {
+std::string told_wide(const Graph& graph, const std::set<uint32_t>& wide, int bits, double longer) {
   std::string names;
   for (const uint32_t i : wide) names += cat(names.empty() ? "" : ", ", graph.origin(graph.node({i})).name);
   if (bits == 16)
     return cat("16 bits tell too little of some values, so these compute with halves (--no-widen: with 16): ",
                names);
-  return cat("8 bits tell too little of some values, so these compute with 16 (--no-widen: with 8): ", names);
+  return cat("8 bits tell too little of some values, so these compute with 16, which is predicted to take ",
+             std::lround(longer * 100), " % longer (--no-widen: with 8): ", names);
 }
 
 Result<QuantizeOptions> options_of(const HtpChoice& choice, const HtpTargetDevice& device) {
@@ -147,6 +148,23 @@ bool are_cheap(const Graph& graph, const Scheme& scheme, const std::set<uint32_t
   return after <= kMostTime * before || after - before <= kUnfeltMicros;
 }
 
+// How much longer these nodes with 16 bits make the model, predicted, with what is converted around them.
+double longer_with(const Graph& graph, const Graph& quantized, const Scheme& scheme,
+                   const std::set<uint32_t>& wide) {
+  Scheme wider = scheme;
+  wider.activation_bits = 16;
+  double before = 0, more = 0;
+  for (const NodeId id : graph.order()) {
+    const double narrow = predicted_micros(graph, graph.node(id), scheme);
+    before += narrow;
+    if (wide.contains(id.index)) more += predicted_micros(graph, graph.node(id), wider) - narrow;
+  }
+  for (const NodeId id : quantized.order())
+    if (const Node& node = quantized.node(id); node.op == Op::convert)
+      more += predicted_convert_micros(quantized, node.output());
+  return before > 0 ? more / before : 0;
+}
+
 // A graph quantized in several ways; remembers which nodes are wide and what was converted.
 class Attempts {
  public:
@@ -188,6 +206,9 @@ class Attempts {
       SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options_));
       out = find_wide_nodes(graph_, plan, seen, options_.scheme.activation_bits);
     }
+    if (which == Wide::more) {
+      SF_ASSIGN(out, find_costly(seen));
+    }
     if (which == Wide::first || which == Wide::ends) out = find_first_nodes(graph_);
     if (which == Wide::last || which == Wide::ends) out.merge(find_last_nodes(graph_));
     if (which == Wide::all)
@@ -206,6 +227,24 @@ class Attempts {
     return out;
   }
 
+  // What takes long may take a quarter longer; less is gained of others, whose weights are rounded as layers
+  // ask for, and what nobody feels is theirs.
+  Result<std::set<uint32_t>> find_costly(const Observations& seen) const {
+    SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options_));
+    Scheme wider = options_.scheme;
+    wider.activation_bits = 16;
+    double all = 0;
+    for (const NodeId id : graph_.order()) all += predicted_micros(graph_, graph_.node(id), options_.scheme);
+    const WideCost cost{
+        .node =
+            [&](const Node& node) {
+              return predicted_micros(graph_, node, wider) - predicted_micros(graph_, node, options_.scheme);
+            },
+        .convert = [&](ValueId v) { return predicted_convert_micros(graph_, v); }};
+    const double most = work_of(graph_) >= kLargeWork ? (kMostTime - 1) * all : 0;
+    return find_costly_nodes(graph_, plan, seen, cost, std::max(most, kUnfeltMicros));
+  }
+
   const Graph& graph_;
   const QuantizeOptions options_;
   Device& device_;
@@ -220,6 +259,7 @@ struct Quantized {
   Improved improved;
   std::set<uint32_t> wide;  // nodes that compute with 16 bits, or halves
   std::vector<std::string> converts;
+  double longer = 0;  // predicted, as a part of the time with 8 bits
 };
 
 Result<Quantized> quantize_graph(const Graph& graph, const QuantizeOptions& options, const Samples& samples,
@@ -237,6 +277,8 @@ Result<Quantized> quantize_graph(const Graph& graph, const QuantizeOptions& opti
   SF_ASSIGN(out.improved, quantize_well(graph, samples, make, improving));
   out.wide = attempts.wide(out.improved.wide);
   out.converts = attempts.converts(out.improved.ranges, out.improved.wide);
+  if (!attempts.halves() && !out.wide.empty())
+    out.longer = longer_with(graph, out.improved.graph, options.scheme, out.wide);
   return out;
 }
 
@@ -357,10 +399,11 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   const bool halves = options.scheme.activation_bits == 16;
   if (improved.wide == Wide::all)
     method.notes.push_back(
-        "with 8 bits the outputs are mostly noise, so all that the device takes so computes with 16 "
-        "(--no-widen: with 8)");
+        cat("with 8 bits the outputs are mostly noise, so all that the device takes so computes with 16, which "
+            "is predicted to take ",
+            std::lround(best.longer * 100), " % longer (--no-widen: with 8)"));
   else if (improved.wide != Wide::none)
-    method.notes.push_back(told_wide(graph, best.wide, options.scheme.activation_bits));
+    method.notes.push_back(told_wide(graph, best.wide, options.scheme.activation_bits, best.longer));
   if (improved.wide != Wide::none && halves) method.computes_in_float = true;
   SF_ASSIGN(const Ranks ranks, Ranks::get());
   if (!choice.export_encodings.empty() && ranks.writes())

@@ -13,7 +13,7 @@
 namespace sixfold {
 
 // Which nodes compute with 16 bits where 8 were asked for, or with halves where 16 were.
-enum class Wide : uint8_t { none, some, first, last, ends, all };
+enum class Wide : uint8_t { none, some, more, first, last, ends, all };
 
 struct Improved;
 

@@ -7,6 +7,7 @@ namespace sixfold {
 namespace {
 
 constexpr double kLeastGainOfHalves = 3.0;  // decibels; they cost more than 16 bits
+constexpr double kLeastGainOfMore = 3.0;    // decibels; they may take a quarter of the time
 constexpr double kWellTold = 50.0;          // decibels from which they are not worth it
 constexpr double kMostlyNoise = 8.0,
                  kRescued = 6.0;  // decibels, and those that 16 bits everywhere must bring
@@ -28,6 +29,7 @@ Status Improving::widen() {
   if (!options_.find_wide) return {};
   if (!(options_.halves && now_.decibels >= kWellTold)) SF_TRY(widen_some());
   if (options_.halves) return {};
+  if (options_.automatic && !few_ && now_.decibels < kEnough) SF_TRY(widen_more());
   double worst = now_.decibels;  // of several outputs one may be noise
   if (meter_->outputs() > 1) {
     SF_TRY((*meter_)(now_.graphs));
@@ -56,6 +58,16 @@ Status Improving::widen_some() {
     out_.steps.push_back({what, now_.decibels, wide.decibels, kept});
     if (kept) now_ = std::move(wide);
   }
+  return {};
+}
+
+Status Improving::widen_more() {
+  SF_ASSIGN(const bool any, finds(Wide::more));
+  if (!any) return {};
+  SF_ASSIGN(Try wide, attempt(now_.ranges, Wide::more));
+  const bool kept = wide.decibels >= now_.decibels + kLeastGainOfMore;
+  out_.steps.push_back({"16 bits where 8 cost most", now_.decibels, wide.decibels, kept});
+  if (kept) now_ = std::move(wide);
   return {};
 }
 

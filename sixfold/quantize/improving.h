@@ -46,6 +46,7 @@ class Improving {
   // improve_widths.cpp
   Status widen();
   Status widen_some();
+  Status widen_more();
   Status widen_all();
   Status widen_ends();
   Status widen_last();
