@@ -147,6 +147,8 @@ class Calibrator {
         Observation& o = out.values[r.value];
         o.average_min = first ? r.low : o.average_min + kMovingAverage * (r.low - o.average_min);
         o.average_max = first ? r.high : o.average_max + kMovingAverage * (r.high - o.average_max);
+        const float reach = std::max(std::fabs(r.low), std::fabs(r.high));
+        o.mean_reach += (reach - o.mean_reach) / static_cast<float>(out.samples);
       }
     }
   }

@@ -109,6 +109,7 @@ Status Improving::calibrate_all() {
   SF_ASSIGN(PartedObservations seen, calibrate_in_parts(real_, *calibration_, calibrating));
   out_.seen = std::move(seen.all);
   fits_ = std::move(seen.without);
+  set_reaches(false);  // until choose_room
   if (options_.doubt)
     for (const std::string& what : doubts_about(real_, out_.seen)) options_.doubt(what);
   out_.calibrate_seconds = now_s() - begin_s_;
@@ -168,6 +169,7 @@ Result<Improved> Improving::run() {
   SF_TRY(calibrate_all());
   SF_TRY(choose_ranges());
   SF_TRY(widen());
+  SF_TRY(choose_room());
   SF_TRY(settle());
   SF_TRY(cut_before_sigmoids());
   phases_.end("16 bits");

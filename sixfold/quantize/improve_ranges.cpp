@@ -44,6 +44,22 @@ Status try_each_op(const Graph& graph, std::span<const Observer> observers, doub
   return {};
 }
 
+// By value: what a product of two values that are computed reads, perhaps moved.
+std::vector<bool> find_multiplied(const Graph& graph) {
+  std::vector<bool> out(graph.value_count(), false);
+  const std::vector<NodeId> order = graph.order();
+  for (size_t i = order.size(); i-- > 0;) {
+    const Node& node = graph.node(order[i]);
+    const bool moved = quantize_rule(node) == QuantizeRule::move && !node.outputs.empty() &&
+                       std::any_of(node.outputs.begin(), node.outputs.end(),
+                                   [&](ValueId v) { return static_cast<bool>(out[v.index]); });
+    if (node.op != Op::matmul && !moved) continue;
+    for (const ValueId v : node.inputs)
+      if (v.valid()) out[v.index] = true;
+  }
+  return out;
+}
+
 }  // namespace
 
 Status Improving::choose_ranges() {
@@ -88,6 +104,36 @@ Status Improving::choose_ranges_by_op() {
   out_.steps.push_back({"other ranges of some ops", now_.decibels, best.decibels, kept});
   if (kept) now_ = std::move(best);
   return {};
+}
+
+// Where all has 16 bits: room as far as samples are from each other (choose_range), where what they show is
+// told as well with it. Of sums that products cut, those of two values that are computed lose most.
+Status Improving::choose_room() {
+  constexpr double kMostLossByRoom = 0.1;  // decibels
+  if (!options_.automatic || few_ || !improves_ || !(options_.halves || now_.wide == Wide::all)) return {};
+  set_reaches(true);
+  SF_ASSIGN(Try roomy, attempt(now_.ranges, now_.wide));
+  const bool kept = roomy.decibels >= now_.decibels - kMostLossByRoom;
+  out_.steps.push_back({"room for other samples", now_.decibels, roomy.decibels, kept});
+  if (kept) now_ = std::move(roomy);
+  if (!kept) set_reaches(false);
+  return {};
+}
+
+void Improving::set_reaches(bool known) {
+  std::vector<Observations*> all{&out_.seen};
+  for (Observations& fit : fits_) all.push_back(&fit);
+  if (reaches_.empty()) {
+    const std::vector<bool> multiplied = find_multiplied(real_);
+    for (Observations* seen : all) {
+      std::vector<float>& of = reaches_.emplace_back();
+      for (size_t i = 0; i < seen->values.size(); ++i)
+        of.push_back(i < multiplied.size() && multiplied[i] ? 0 : seen->values[i].mean_reach);
+    }
+  }
+  for (size_t k = 0; k < all.size(); ++k)
+    for (size_t i = 0; i < all[k]->values.size(); ++i)
+      all[k]->values[i].mean_reach = known ? reaches_[k][i] : 0;
 }
 
 Status Improving::cut_before_sigmoids() {

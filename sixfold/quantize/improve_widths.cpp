@@ -29,7 +29,7 @@ Status Improving::widen() {
   if (!options_.find_wide) return {};
   if (!(options_.halves && now_.decibels >= kWellTold)) SF_TRY(widen_some());
   if (options_.halves) return {};
-  if (options_.automatic && !few_ && now_.decibels < kEnough) SF_TRY(widen_more());
+  if (options_.automatic && !few_ && now_.decibels < kExact) SF_TRY(widen_more());
   double worst = now_.decibels;  // of several outputs one may be noise
   if (meter_->outputs() > 1) {
     SF_TRY((*meter_)(now_.graphs));

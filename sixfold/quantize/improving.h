@@ -42,6 +42,8 @@ class Improving {
   Status choose_ranges();
   Status choose_observer();
   Status choose_ranges_by_op();
+  Status choose_room();
+  void set_reaches(bool known);
   Status cut_before_sigmoids();
   // improve_widths.cpp
   Status widen();
@@ -98,6 +100,7 @@ class Improving {
   std::unique_ptr<Meter> meter_;
   std::vector<Observations> fits_;  // by part: without the samples that judge; empty: out_.seen
   Try now_;                         // the best choice so far
+  std::vector<std::vector<float>> reaches_;  // Observation::mean_reach of out_.seen and fits_, by value
   double best_ = -std::numeric_limits<double>::infinity();  // decibels of out_.graph
 };
 
