@@ -25,7 +25,7 @@ struct Worker {
   std::unique_ptr<cpu::Pool> pool;
   std::unique_ptr<Watched> model;
   std::vector<SeenValues> seen;  // by part; the last: of the samples in none
-  size_t now = 0;  // the sample that it runs
+  size_t now = 0;                // the sample that it runs
   Status status;
 };
 
@@ -299,7 +299,7 @@ class Calibrator {
   const Looker looker_;
   std::vector<Worker> workers_;
   Ranks ranks_;
-  std::vector<Observations> sets_;  // of all samples, and of all but each part's
+  std::vector<Observations> sets_;                     // of all samples, and of all but each part's
   std::map<size_t, std::vector<SampleRange>> ranges_;  // by sample; of all ranks at the end
 };
 

@@ -65,8 +65,8 @@ Improving::Improving(const Graph& real, const Samples& samples, const MakeQuanti
   out_.bf16 = calibrates_in_bf16(real, options);
   bf16_tries_ = out_.bf16 && work_ >= kBf16TriesWork &&
                 !options.halves;  // with 16 bits they would see the factors' rounding
-  improves_ = options.search_scales || options.choose_rounding || options.correct_biases || options.find_wide ||
-              options.goes_on;
+  improves_ = options.search_scales || options.choose_rounding || options.correct_biases ||
+              options.find_wide || options.goes_on;
 }
 
 // Ranges of all values, what layers read, and the outputs by which all tries are judged.

@@ -82,7 +82,8 @@ Status Improving::choose_observer() {
     SF_ASSIGN(Try one, attempt({observers_[i], {}, {}}, Wide::none));
     out_.tried.emplace_back(observers_[i], one.decibels);
     if (observers_[i] == Observer::min_max) plain = one.decibels;
-    if (one.decibels > now_.decibels && one.decibels >= plain + (observers_[i] == Observer::min_max ? 0 : kLeastRangeGain))
+    if (one.decibels > now_.decibels &&
+        one.decibels >= plain + (observers_[i] == Observer::min_max ? 0 : kLeastRangeGain))
       now_ = std::move(one);
     progress("choosing ranges", i + 1, observers_.size());
   }

@@ -98,8 +98,8 @@ class Improving {
   std::optional<LayerRows> rows_;
   std::vector<Observer> observers_;
   std::unique_ptr<Meter> meter_;
-  std::vector<Observations> fits_;  // by part: without the samples that judge; empty: out_.seen
-  Try now_;                         // the best choice so far
+  std::vector<Observations> fits_;           // by part: without the samples that judge; empty: out_.seen
+  Try now_;                                  // the best choice so far
   std::vector<std::vector<float>> reaches_;  // Observation::mean_reach of out_.seen and fits_, by value
   double best_ = -std::numeric_limits<double>::infinity();  // decibels of out_.graph
 };

@@ -376,7 +376,9 @@ TEST(Improve, leaves_weights_alone_that_cost_nothing) {
 
 TEST(Improve, of_few_samples_cuts_nothing_off_and_leaves_the_room_that_there_is) {
   const Graph real = graph_of(kNet);
-  const auto make = [&](const Observations&, const RangeChoice&, Wide) -> Result<Graph> { return coarse(real); };
+  const auto make = [&](const Observations&, const RangeChoice&, Wide) -> Result<Graph> {
+    return coarse(real);
+  };
   const auto chosen = [&](std::vector<Observer> observers, int samples = 4) {
     auto got = quantize_well(real, *waves(samples), make,
                              {.observers = std::move(observers), .automatic = true, .threads = 1});
@@ -410,7 +412,9 @@ TEST(Improve, gives_kinds_of_ops_other_ranges_where_that_gains) {
 
 TEST(Improve, stops_where_nobody_wants_the_rest) {
   const Graph real = graph_of(kNet);
-  const auto make = [&](const Observations&, const RangeChoice&, Wide) -> Result<Graph> { return coarse(real); };
+  const auto make = [&](const Observations&, const RangeChoice&, Wide) -> Result<Graph> {
+    return coarse(real);
+  };
   for (const bool goes_on : {false, true}) {
     ImproveOptions options{.observers = {Observer::mse}, .correct_biases = false, .threads = 1};
     double told = 0;

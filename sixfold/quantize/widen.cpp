@@ -79,7 +79,22 @@ bool passes_numbers_on(Op op) {
   }
 }
 
-// The logarithms of such, and what computes their operands up to the last product.
+// Whether a square is among what computes it, up to the last product.
+bool is_power(const Graph& graph, ValueId v) {
+  const Node* node = v.valid() ? graph.producer(v) : nullptr;
+  if (!node || !passes_numbers_on(node->op)) return false;
+  if (node->op == Op::pow || (node->op == Op::mul && node->input(0) == node->input(1))) return true;
+  return std::any_of(node->inputs.begin(), node->inputs.end(), [&](ValueId x) { return is_power(graph, x); });
+}
+
+// Bands of a spectrum: a product of its power with constants.
+bool is_sum_of_powers(const Graph& graph, const Node& node) {
+  if (node.op != Op::matmul && node.op != Op::linear) return false;
+  const bool first = graph.constant(node.input(0)), second = graph.constant(node.input(1));
+  return first != second && is_power(graph, node.input(first ? 1 : 0));
+}
+
+// The logarithms of such, and what computes their operands up to the product that gives the spectrum.
 void add_logarithms(const Graph& graph, const Observations& seen, std::set<uint32_t>& out) {
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
@@ -92,7 +107,8 @@ void add_logarithms(const Graph& graph, const Observations& seen, std::set<uint3
       next.pop_back();
       if (!out.insert(at->id.index).second) continue;
       for (const ValueId v : at->inputs)
-        if (const Node* p = v.valid() ? graph.producer(v) : nullptr; p && passes_numbers_on(p->op))
+        if (const Node* p = v.valid() ? graph.producer(v) : nullptr;
+            p && (passes_numbers_on(p->op) || is_sum_of_powers(graph, *p)))
           next.push_back(p);
     }
   }
@@ -134,6 +150,12 @@ std::vector<uint32_t> nodes_around(const Graph& graph, const GridGroup& g) {
 }
 
 }  // namespace
+
+std::set<uint32_t> find_logarithms(const Graph& graph, const Observations& seen) {
+  std::set<uint32_t> out;
+  add_logarithms(graph, seen, out);
+  return out;
+}
 
 std::set<uint32_t> find_wide_nodes(const Graph& graph, const QuantizePlan& plan, const Observations& seen,
                                    int bits) {
@@ -212,7 +234,8 @@ class CostlyNodes {
     if (converts_[v.index] == 0) return 0;
     const bool wide = wide_[graph_.producer(v)->id.index];
     const auto& users = graph_.value(v).users;
-    const bool any = std::any_of(users.begin(), users.end(), [&](NodeId u) { return wide_[u.index] != wide; });
+    const bool any =
+        std::any_of(users.begin(), users.end(), [&](NodeId u) { return wide_[u.index] != wide; });
     return any ? converts_[v.index] : 0;
   }
 

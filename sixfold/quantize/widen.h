@@ -14,6 +14,9 @@ namespace sixfold {
 std::set<uint32_t> find_wide_nodes(const Graph& graph, const QuantizePlan& plan, const Observations& seen,
                                    int bits);
 
+// Logarithms of spectra and what computes their power, which no grid tells: halves do.
+std::set<uint32_t> find_logarithms(const Graph& graph, const Observations& seen);
+
 // What 16 bits take instead of 8, in microseconds: a node, and a value that one side has in 8 and one in 16.
 struct WideCost {
   std::function<double(const Node&)> node;
