@@ -13,6 +13,7 @@
 #include "sixfold/quantize/masks.h"
 #include "sixfold/quantize/plan.h"
 #include "sixfold/quantize/ranks.h"
+#include "sixfold/quantize/scale_logs.h"
 #include "sixfold/quantize/search.h"
 #include "sixfold/quantize/settle_biases.h"
 #include "sixfold/quantize/simulate.h"
@@ -93,13 +94,14 @@ Status keep_taken(const Graph& graph, QuantizeOptions options, std::set<uint32_t
   return {};
 }
 
-std::string told_wide(const Graph& graph, const std::set<uint32_t>& wide, int bits) {
+std::string told_wide(const Graph& graph, const std::set<uint32_t>& wide, int bits, double longer) {
   std::string names;
   for (const uint32_t i : wide) names += cat(names.empty() ? "" : ", ", graph.origin(graph.node({i})).name);
   if (bits == 16)
     return cat("16 bits tell too little of some values, so these compute with halves (--no-widen: with 16): ",
                names);
-  return cat("8 bits tell too little of some values, so these compute with 16 (--no-widen: with 8): ", names);
+  return cat("8 bits tell too little of some values, so these compute with 16, which is predicted to take ",
+             std::lround(longer * 100), " % longer (--no-widen: with 8): ", names);
 }
 
 Result<QuantizeOptions> options_of(const HtpChoice& choice, const HtpTargetDevice& device) {
@@ -148,6 +150,23 @@ bool are_cheap(const Graph& graph, const Scheme& scheme, const std::set<uint32_t
   return after <= kMostTime * before || after - before <= kUnfeltMicros;
 }
 
+// How much longer these nodes with 16 bits make the model, predicted, with what is converted around them.
+double longer_with(const Graph& graph, const Graph& quantized, const Scheme& scheme,
+                   const std::set<uint32_t>& wide) {
+  Scheme wider = scheme;
+  wider.activation_bits = 16;
+  double before = 0, more = 0;
+  for (const NodeId id : graph.order()) {
+    const double narrow = predicted_micros(graph, graph.node(id), scheme);
+    before += narrow;
+    if (wide.contains(id.index)) more += predicted_micros(graph, graph.node(id), wider) - narrow;
+  }
+  for (const NodeId id : quantized.order())
+    if (const Node& node = quantized.node(id); node.op == Op::convert)
+      more += predicted_convert_micros(quantized, node.output());
+  return before > 0 ? more / before : 0;
+}
+
 // A graph quantized in several ways; remembers which nodes are wide and what was converted.
 class Attempts {
  public:
@@ -157,11 +176,14 @@ class Attempts {
   }
   bool halves() const { return halves_; }
   const std::set<uint32_t>& wide(Wide which) { return wide_[which]; }
+  bool has_halves(Wide which) const {
+    return which != Wide::none && (halves_ ? !wide_.at(which).empty() : !logarithms_.empty());
+  }
   const std::vector<std::string>& converts(const RangeChoice& ranges, Wide which) {
     return reports_[{ranges, which}].converts;
   }
 
-  Result<Graph> make(const Observations& seen, const RangeChoice& ranges, Wide which = Wide::none) {
+  Result<Graph> make(const Observations& seen, const RangeChoice& ranges, Wide which) {
     const Stopwatch time(seconds_);
     QuantizeOptions options = options_;
     options.ranges = ranges;
@@ -169,19 +191,26 @@ class Attempts {
       for (const uint32_t i : wide_[which]) options.in_float[i] = "16 bits tell too little of its values";
     else
       options.wide = wide_[which];
+    if (!halves_ && which != Wide::none)
+      for (const uint32_t i : logarithms_) {
+        options.in_float[i] = "8 bits tell too little of its values";
+        options.wide.erase(i);
+      }
     SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options));
     Graph quantized = graph_;
     SF_ASSIGN((reports_[{ranges, which}]), quantize(quantized, plan, seen));
     return quantized;
   }
 
-  Result<std::optional<Graph>> widen(const Observations& seen, const RangeChoice& ranges, Wide which) {
+  Result<bool> find_wide(const Observations& seen, Wide which) {
+    if (!halves_ && looked_.empty()) {
+      logarithms_ = find_logarithms(graph_, seen);
+      keep_halves(seen, logarithms_);
+    }
     if (looked_.insert(which).second) {
       SF_ASSIGN(wide_[which], find(seen, which));
     }
-    if (wide_[which].empty()) return std::optional<Graph>();
-    SF_ASSIGN(Graph made, make(seen, ranges, which));
-    return std::optional<Graph>(std::move(made));
+    return !wide_[which].empty();
   }
 
  private:
@@ -190,17 +219,17 @@ class Attempts {
     if (which == Wide::some) {
       SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options_));
       out = find_wide_nodes(graph_, plan, seen, options_.scheme.activation_bits);
+      if (!halves_) out.insert(logarithms_.begin(), logarithms_.end());
+    }
+    if (which == Wide::more) {
+      SF_ASSIGN(out, find_costly(seen));
     }
     if (which == Wide::first || which == Wide::ends) out = find_first_nodes(graph_);
     if (which == Wide::last || which == Wide::ends) out.merge(find_last_nodes(graph_));
     if (which == Wide::all)
       for (const NodeId id : graph_.order()) out.insert(id.index);
     if (halves_) {
-      std::erase_if(out, [&](uint32_t i) {
-        const Node& node = graph_.node({i});
-        return !fits_halves(graph_, node, seen) || options_.in_float.contains(i) ||
-               !ask(graph_, node, device_).ok();
-      });
+      keep_halves(seen, out);
       return out;
     }
     SF_TRY(keep_taken(graph_, options_, out, device_));
@@ -209,12 +238,40 @@ class Attempts {
     return out;
   }
 
+  // Only those that halves hold and the device takes so.
+  void keep_halves(const Observations& seen, std::set<uint32_t>& nodes) const {
+    std::erase_if(nodes, [&](uint32_t i) {
+      const Node& node = graph_.node({i});
+      return !fits_halves(graph_, node, seen) || options_.in_float.contains(i) ||
+             !ask(graph_, node, device_).ok();
+    });
+  }
+
+  // What takes long may take a quarter longer; less is gained of others, whose weights are rounded as layers
+  // ask for, and what nobody feels is theirs.
+  Result<std::set<uint32_t>> find_costly(const Observations& seen) const {
+    SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options_));
+    Scheme wider = options_.scheme;
+    wider.activation_bits = 16;
+    double all = 0;
+    for (const NodeId id : graph_.order()) all += predicted_micros(graph_, graph_.node(id), options_.scheme);
+    const WideCost cost{.node =
+                            [&](const Node& node) {
+                              return predicted_micros(graph_, node, wider) -
+                                     predicted_micros(graph_, node, options_.scheme);
+                            },
+                        .convert = [&](ValueId v) { return predicted_convert_micros(graph_, v); }};
+    const double most = work_of(graph_) >= kLargeWork ? (kMostTime - 1) * all : 0;
+    return find_costly_nodes(graph_, plan, seen, cost, std::max(most, kUnfeltMicros));
+  }
+
   const Graph& graph_;
   const QuantizeOptions options_;
   Device& device_;
   double& seconds_;
   bool halves_ = false;
   std::set<Wide> looked_;
+  std::set<uint32_t> logarithms_;            // that compute with halves where anything is wide
   std::map<Wide, std::set<uint32_t>> wide_;  // NodeId::index
   std::map<std::pair<RangeChoice, Wide>, QuantizeReport> reports_;
 };
@@ -223,23 +280,28 @@ struct Quantized {
   Improved improved;
   std::set<uint32_t> wide;  // nodes that compute with 16 bits, or halves
   std::vector<std::string> converts;
+  double longer = 0;  // predicted, as a part of the time with 8 bits
+  bool has_halves = false;
 };
 
 Result<Quantized> quantize_graph(const Graph& graph, const QuantizeOptions& options, const Samples& samples,
                                  ImproveOptions improving, bool widens, Device& asked, double& seconds) {
   Attempts attempts(graph, options, asked, seconds);
-  const auto make = [&](const Observations& seen, const RangeChoice& ranges) {
-    return attempts.make(seen, ranges);
+  const auto make = [&](const Observations& seen, const RangeChoice& ranges, Wide which) {
+    return attempts.make(seen, ranges, which);
   };
   improving.halves = attempts.halves();
   if (widens)
-    improving.widen = [&](const Observations& seen, const RangeChoice& ranges, Wide which) {
-      return attempts.widen(seen, ranges, which);
+    improving.find_wide = [&](const Observations& seen, Wide which) {
+      return attempts.find_wide(seen, which);
     };
   Quantized out;
   SF_ASSIGN(out.improved, quantize_well(graph, samples, make, improving));
   out.wide = attempts.wide(out.improved.wide);
   out.converts = attempts.converts(out.improved.ranges, out.improved.wide);
+  out.has_halves = attempts.has_halves(out.improved.wide);
+  if (!attempts.halves() && !out.wide.empty())
+    out.longer = longer_with(graph, out.improved.graph, options.scheme, out.wide);
   return out;
 }
 
@@ -310,6 +372,15 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   SF_ASSIGN(const std::shared_ptr<const Samples> samples, open_samples(choice.calib, preprocess));
   SF_ASSIGN(ImproveOptions improving, improvements(choice, options.scheme.activation_bits));
   SF_TRY(check_samples(graph, *samples));
+  const bool widens = choice.widen && !searches && !options.scheme.computes_in_float();
+  if (widens && choice.encodings.empty() && choice.export_encodings.empty() &&
+      has_logarithms_of_products(graph)) {
+    SF_ASSIGN(const Observations seen, calibrate(graph, *samples, {.histograms = false}));
+    if (const size_t n = scale_logarithms(graph, seen))
+      method.notes.push_back(cat("the operands of ", n, n == 1 ? " logarithm are" : " logarithms are",
+                                 " scaled by a power of two that is added to the result, so that halves hold "
+                                 "them (--no-widen: as they are)"));
+  }
   SF_TRY(balance_as_told(graph, *samples, choice, method));
   if (choice.equalize) equalize_weights(graph);
   if (choice.smooth > 0) {
@@ -332,7 +403,6 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     method.notes.push_back(what);
     warn(what);
   };
-  const bool widens = choice.widen && !searches && !options.scheme.computes_in_float();
   const auto quantized = [&](const Graph& real, const ImproveOptions& how) {
     return quantize_graph(real, options, *samples, how, widens, asked, method.quantize_s);
   };
@@ -379,14 +449,14 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   if (choice.encodings.empty()) settle_biases(graph, improved.seen, improved.graph);
   graph = std::move(improved.graph);
   method.conversions = std::move(best.converts);
-  const bool halves = options.scheme.activation_bits == 16;
   if (improved.wide == Wide::all)
-    method.notes.push_back(
-        "with 8 bits the outputs are mostly noise, so all that the device takes so computes with 16 "
-        "(--no-widen: with 8)");
+    method.notes.push_back(cat(
+        "with 8 bits the outputs are mostly noise, so all that the device takes so computes with 16, which "
+        "is predicted to take ",
+        std::lround(best.longer * 100), " % longer (--no-widen: with 8)"));
   else if (improved.wide != Wide::none)
-    method.notes.push_back(told_wide(graph, best.wide, options.scheme.activation_bits));
-  if (improved.wide != Wide::none && halves) method.computes_in_float = true;
+    method.notes.push_back(told_wide(graph, best.wide, options.scheme.activation_bits, best.longer));
+  if (best.has_halves) method.computes_in_float = true;
   SF_ASSIGN(const Ranks ranks, Ranks::get());
   if (!choice.export_encodings.empty() && ranks.writes())
     SF_TRY(export_encodings(graph, choice.export_encodings));

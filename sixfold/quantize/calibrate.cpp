@@ -20,12 +20,12 @@ struct SampleRange {  // of one value in one sample
   float low = 0, high = 0;
 };
 
-// One thread's part: sums over its samples, and the sample that it ran last.
+// One thread's share: sums over its samples, and the sample that it ran last.
 struct Worker {
   std::unique_ptr<cpu::Pool> pool;
   std::unique_ptr<Watched> model;
-  SeenValues seen;
-  size_t now = 0;  // the sample that it runs
+  std::vector<SeenValues> seen;  // by part; the last: of the samples in none
+  size_t now = 0;                // the sample that it runs
   Status status;
 };
 
@@ -34,13 +34,12 @@ class Calibrator {
   Calibrator(const Graph& graph, const Samples& samples, const CalibrateOptions& options)
       : graph_(graph), samples_(samples), options_(options), looker_(graph, options.histograms) {}
 
-  Result<Observations> run() {
+  Result<PartedObservations> run() {
     SF_TRY(check_samples(graph_, samples_));
     SF_ASSIGN(ranks_, Ranks::get());
     SF_TRY(make_workers());
-    Observations out;
-    out.values.resize(graph_.value_count());
-    out.samples = samples_.count();
+    sets_.resize(1 + options_.parts);
+    for (Observations& o : sets_) o.values.resize(graph_.value_count());
     // This process's part: every ranks-th sample.
     const size_t stride = ranks_.count(), total = (samples_.count() + stride - 1 - ranks_.rank()) / stride;
     const auto sample = [&](size_t i) { return ranks_.rank() + i * stride; };
@@ -59,14 +58,14 @@ class Calibrator {
           failed = {i, error.message()};
           break;
         }
-        keep(workers_[w], i, out);
+        keep(workers_[w], i);
       }
       if (options_.progress) options_.progress(first + now, total);
     }
-    for (size_t w = 1; w < workers_.size(); ++w) workers_[0].seen.merge(workers_[w].seen);
-    if (stride > 1) SF_TRY(exchange(failed, out));
-    finish(out);
-    return out;
+    for (size_t w = 1; w < workers_.size(); ++w)
+      for (size_t p = 0; p <= options_.parts; ++p) workers_[0].seen[p].merge(workers_[w].seen[p]);
+    if (stride > 1) SF_TRY(exchange(failed));
+    return finish_all();
   }
 
  private:
@@ -88,15 +87,16 @@ class Calibrator {
 
   Status make_worker(Worker& w) {
     SF_ASSIGN(w.model, Watched::create(graph_, *w.pool, /*inside=*/false, options_.bf16));
-    w.seen = SeenValues(graph_.value_count());
+    w.seen.assign(1 + options_.parts, SeenValues(graph_.value_count()));
     w.model->set_watch(
         [this, &w](ValueId v, const cpu::TensorDesc& desc, void* data) { return look(w, v, desc, data); });
     return {};
   }
 
   Status run_sample(Worker& w, size_t i) {
-    std::fill(w.seen.sample.begin(), w.seen.sample.end(), Seen{});
     w.now = i;
+    SeenValues& seen = seen_in(w);
+    std::fill(seen.sample.begin(), seen.sample.end(), Seen{});
     SF_ASSIGN(const std::vector<Tensor> fed, samples_.read(i));
     SF_ASSIGN(const Feed feed, match_inputs(graph_, fed));
     size_t k = 0;
@@ -115,34 +115,46 @@ class Calibrator {
     if (desc.dtype != DType::f32 || desc.count() == 0) return {};
     if (options_.look) options_.look(w.now, v, desc, data);
     return looker_.look(v, desc, static_cast<const float*>(data),
-                        options_.channels && w.now < options_.channel_samples, w.seen);
+                        options_.channels && w.now < options_.channel_samples, seen_in(w));
   }
 
+  size_t part_of(size_t sample) const { return options_.parts ? options_.part_of(sample) : 0; }
+  SeenValues& seen_in(Worker& w) const { return w.seen[part_of(w.now)]; }
+
   // A sample's ranges: averages move in the order of the samples, whoever ran them.
-  void keep(Worker& w, size_t sample, Observations& out) {
+  void keep(Worker& w, size_t sample) {
     std::vector<SampleRange> ranges;
-    for (size_t i = 0; i < w.seen.sample.size(); ++i) {
-      const Seen& s = w.seen.sample[i];
+    SeenValues& seen = seen_in(w);
+    for (size_t i = 0; i < seen.sample.size(); ++i) {
+      const Seen& s = seen.sample[i];
       if (s.count == 0) continue;
-      w.seen.all[i].merge(s);
+      seen.all[i].merge(s);
       ranges.push_back({static_cast<uint32_t>(i), looker_.is_masked(i) ? s.unmasked_min : s.min, s.max});
     }
     if (ranks_.count() == 1)
-      follow(ranges, sample, out);
+      follow(ranges, sample);
     else
       ranges_[sample] = std::move(ranges);
   }
-  static void follow(const std::vector<SampleRange>& ranges, size_t sample, Observations& out) {
-    for (const SampleRange& r : ranges) {
-      if (r.value >= out.values.size()) continue;
-      Observation& o = out.values[r.value];
-      o.average_min = sample ? o.average_min + kMovingAverage * (r.low - o.average_min) : r.low;
-      o.average_max = sample ? o.average_max + kMovingAverage * (r.high - o.average_max) : r.high;
+  void follow(const std::vector<SampleRange>& ranges, size_t sample) {
+    const size_t part = part_of(sample);
+    for (size_t set = 0; set < sets_.size(); ++set) {
+      if (set > 0 && part == set - 1) continue;
+      Observations& out = sets_[set];
+      const bool first = out.samples++ == 0;
+      for (const SampleRange& r : ranges) {
+        if (r.value >= out.values.size()) continue;
+        Observation& o = out.values[r.value];
+        o.average_min = first ? r.low : o.average_min + kMovingAverage * (r.low - o.average_min);
+        o.average_max = first ? r.high : o.average_max + kMovingAverage * (r.high - o.average_max);
+        const float reach = std::max(std::fabs(r.low), std::fabs(r.high));
+        o.mean_reach += (reach - o.mean_reach) / static_cast<float>(out.samples);
+      }
     }
   }
 
   // What all ranks saw, into worker 0 of each of them; the first sample's error, to all of them.
-  Status exchange(const std::optional<std::pair<size_t, std::string>>& failed, Observations& out) {
+  Status exchange(const std::optional<std::pair<size_t, std::string>>& failed) {
     Packer mine;
     mine.add(static_cast<uint64_t>(failed ? failed->first : UINT64_MAX));
     mine.add_text(failed ? failed->second : "");
@@ -151,8 +163,8 @@ class Calibrator {
       mine.add(static_cast<uint64_t>(sample));
       mine.add_list(ranges);
     }
-    SeenValues& seen = workers_[0].seen;
-    seen.pack(mine);
+    std::vector<SeenValues>& seen = workers_[0].seen;
+    for (const SeenValues& part : seen) part.pack(mine);
     const std::vector<std::string> all = ranks_.gather(mine.bytes);
     uint64_t first = UINT64_MAX;
     std::string message;
@@ -166,20 +178,36 @@ class Calibrator {
         ranges_[static_cast<size_t>(at)] = theirs.take_list<SampleRange>();
       }
       if (r == ranks_.rank()) continue;
-      seen.merge(SeenValues::unpack(theirs, seen.all.size()));
+      for (SeenValues& part : seen) part.merge(SeenValues::unpack(theirs, part.all.size()));
     }
     if (first != UINT64_MAX) return invalid_argument(message);
-    for (const auto& [sample, ranges] : ranges_) follow(ranges, sample, out);
+    for (const auto& [sample, ranges] : ranges_) follow(ranges, sample);
     ranges_.clear();
     return {};
   }
 
-  void finish(Observations& out) {
-    SeenValues& seen = workers_[0].seen;
+  // Of all samples, and of all but each part's.
+  PartedObservations finish_all() {
+    std::vector<SeenValues>& parts = workers_[0].seen;
+    const std::vector<Seen> constants = look_at_constants();
+    PartedObservations out;
+    for (size_t without = 0; without < options_.parts; ++without) {
+      SeenValues seen = parts.back();
+      for (size_t p = 0; p < options_.parts; ++p)
+        if (p != without) seen.merge(parts[p]);
+      out.without.push_back(std::move(sets_[1 + without]));
+      finish(seen, constants, out.without.back());
+    }
+    SeenValues all = std::move(parts.back());
+    for (size_t p = 0; p < options_.parts; ++p) all.merge(parts[p]);
+    out.all = std::move(sets_[0]);
+    finish(all, constants, out.all);
+    return out;
+  }
+
+  void finish(SeenValues& seen, const std::vector<Seen>& constants, Observations& out) const {
     for (const Value& v : graph_.values())
-      if ((v.kind == ValueKind::constant || v.kind == ValueKind::state) && v.type.dtype == DType::f32 &&
-          graph_.is_used(v.id))
-        look_at_constant(seen, v, out);
+      if (is_constant(v)) add_constant(seen, v, constants[v.id.index], out);
     for (size_t i = 0; i < out.values.size(); ++i) {
       Observation& o = out.values[i];
       const Seen& s = seen.all[i];
@@ -225,7 +253,19 @@ class Calibrator {
     }
   }
 
-  void look_at_constant(SeenValues& seen, const Value& v, Observations& out) {
+  bool is_constant(const Value& v) const {
+    return (v.kind == ValueKind::constant || v.kind == ValueKind::state) && v.type.dtype == DType::f32 &&
+           graph_.is_used(v.id);
+  }
+
+  std::vector<Seen> look_at_constants() const {
+    std::vector<Seen> out(graph_.value_count());
+    for (const Value& v : graph_.values())
+      if (is_constant(v)) out[v.id.index] = look_at_constant(v);
+    return out;
+  }
+
+  static Seen look_at_constant(const Value& v) {
     Seen s;
     const Tensor flat = to_contiguous(v.constant);
     s.count = static_cast<uint64_t>(flat.count());
@@ -242,6 +282,10 @@ class Calibrator {
         s.max = std::max(s.max, x);
         if (x > kMask) s.unmasked_min = std::min(s.unmasked_min, x);
       }
+    return s;
+  }
+
+  void add_constant(SeenValues& seen, const Value& v, Seen s, Observations& out) const {
     for (const Graph::Mutation& m : graph_.mutations)
       if (m.state == v.id) s.merge(seen.all[m.next.index]);
     seen.all[v.id.index] = s;
@@ -255,6 +299,7 @@ class Calibrator {
   const Looker looker_;
   std::vector<Worker> workers_;
   Ranks ranks_;
+  std::vector<Observations> sets_;                     // of all samples, and of all but each part's
   std::map<size_t, std::vector<SampleRange>> ranges_;  // by sample; of all ranks at the end
 };
 
@@ -271,6 +316,12 @@ Status check_samples(const Graph& graph, const Samples& samples) {
 }
 
 Result<Observations> calibrate(const Graph& graph, const Samples& samples, const CalibrateOptions& options) {
+  SF_ASSIGN(PartedObservations out, Calibrator(graph, samples, options).run());
+  return std::move(out.all);
+}
+
+Result<PartedObservations> calibrate_in_parts(const Graph& graph, const Samples& samples,
+                                              const CalibrateOptions& options) {
   return Calibrator(graph, samples, options).run();
 }
 

@@ -18,6 +18,9 @@ struct CalibrateOptions {
   bool channels = false;              // ranges by channel
   size_t channel_samples = SIZE_MAX;  // in so many of the first samples
   bool bf16 = false;                  // products as Watched has them with it
+  // Samples to judge by are in one of so many parts; part_of gives `parts` for the others.
+  size_t parts = 0;
+  std::function<size_t(size_t sample)> part_of;
   std::function<void(size_t done, size_t total)> progress;
   // Sees every value of every sample too, several samples at once.
   std::function<void(size_t sample, ValueId value, const cpu::TensorDesc& desc, const void* data)> look;
@@ -30,6 +33,14 @@ struct CalibrateOptions {
 // may be infinite.
 Result<Observations> calibrate(const Graph& graph, const Samples& samples,
                                const CalibrateOptions& options = {});
+
+// The same with what all samples but those of a part showed, for each part of CalibrateOptions.
+struct PartedObservations {
+  Observations all;
+  std::vector<Observations> without;
+};
+Result<PartedObservations> calibrate_in_parts(const Graph& graph, const Samples& samples,
+                                              const CalibrateOptions& options);
 
 // Every sample against the model's inputs, without running it.
 Status check_samples(const Graph& graph, const Samples& samples);

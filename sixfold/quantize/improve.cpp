@@ -16,6 +16,9 @@ constexpr double kMeterWork = 1.5e9;
 constexpr size_t kLeastMeterSamples = 2, kMostMeterSamples = 6;
 constexpr size_t kFewNumbers = 64;  // of all outputs: one sample's say nothing of the others'
 constexpr size_t kFewSamples = 8;
+// What judges ranges is no part of what they are chosen by: so much of all samples at the most. Of few
+// samples each judge leaves out only those that judge with it, one of so many parts.
+constexpr size_t kPartsOfAll = 3, kParts = 3;
 // Multiplications of a model from which factors are rounded: of a smaller one less is gained, and tries,
 // which decide by fractions of a decibel, are spoilt sooner than ranges.
 constexpr double kBf16Work = 2e8, kBf16TriesWork = 5e8;
@@ -62,8 +65,8 @@ Improving::Improving(const Graph& real, const Samples& samples, const MakeQuanti
   out_.bf16 = calibrates_in_bf16(real, options);
   bf16_tries_ = out_.bf16 && work_ >= kBf16TriesWork &&
                 !options.halves;  // with 16 bits they would see the factors' rounding
-  improves_ = options.search_scales || options.choose_rounding || options.correct_biases || options.widen ||
-              options.goes_on;
+  improves_ = options.search_scales || options.choose_rounding || options.correct_biases ||
+              options.find_wide || options.goes_on;
 }
 
 // Ranges of all values, what layers read, and the outputs by which all tries are judged.
@@ -94,7 +97,19 @@ Status Improving::calibrate_all() {
                                                                                const Watched& model) {
       if (sample % step == 0 && sample / step < outputs.size()) outputs[sample / step] = model.copy_outputs();
     };
-  SF_ASSIGN(out_.seen, calibrate(real_, *calibration_, calibrating));
+  const size_t judges = spread_samples(*calibration_, judging)->count();
+  if (options_.automatic && !few_ && !options_.halves) {
+    calibrating.parts = judges * kPartsOfAll <= out_.calibrated ? 1 : std::min(judges, kParts);
+    calibrating.part_of = [parts = calibrating.parts, judges,
+                           step = spread_step(out_.calibrated, judging)](size_t sample) {
+      const bool judge = sample % step == 0 && sample / step < judges;
+      return judge ? sample / step % parts : parts;
+    };
+  }
+  SF_ASSIGN(PartedObservations seen, calibrate_in_parts(real_, *calibration_, calibrating));
+  out_.seen = std::move(seen.all);
+  fits_ = std::move(seen.without);
+  set_reaches(false);  // until choose_room
   if (options_.doubt)
     for (const std::string& what : doubts_about(real_, out_.seen)) options_.doubt(what);
   out_.calibrate_seconds = now_s() - begin_s_;
@@ -103,8 +118,7 @@ Status Improving::calibrate_all() {
   // With 16 bits there is room for what some samples did not show. One alone is there to be tried itself.
   if (few_ && (observers_.size() > 1 || out_.calibrated == 1)) observers_ = {Observer::min_max};
   if (options_.automatic && !few_ && work_ > kMeterWork / kLeastMeterSamples)
-    std::erase_if(observers_,
-                  [](Observer o) { return o == Observer::min_max || o == Observer::moving_average; });
+    std::erase(observers_, Observer::percentile);
   out_.ranges.observer = observers_.empty() ? Observer::mse : observers_[0];
   if (observers_.size() > 1 || improves_) {
     SF_ASSIGN(meter_, Meter::create(real_, *calibration_, judging, options_.threads, std::move(outputs),
@@ -113,10 +127,38 @@ Status Improving::calibrate_all() {
   return {};
 }
 
+Result<Improving::Try> Improving::attempt(const RangeChoice& ranges, Wide wide) {
+  Try out{.ranges = ranges, .wide = wide};
+  for (const Observations& seen : fits_.empty() ? std::span(&out_.seen, 1) : std::span(fits_)) {
+    SF_ASSIGN(Graph made, make_(seen, ranges, wide));
+    out.graphs.push_back(std::move(made));
+  }
+  SF_ASSIGN(out.decibels, (*meter_)(out.graphs));
+  return out;
+}
+
+Status Improving::settle() {
+  out_.ranges = now_.ranges;
+  out_.wide = now_.wide;
+  best_ = now_.decibels;
+  if (fits_.empty() && !now_.graphs.empty()) {
+    out_.graph = std::move(now_.graphs[0]);
+    return {};
+  }
+  now_.graphs.clear();
+  SF_ASSIGN(out_.graph, make_(out_.seen, out_.ranges, out_.wide));
+  if (improves_) {
+    SF_ASSIGN(best_, (*meter_)(out_.graph));
+  }
+  return {};
+}
+
 Result<Improved> Improving::run() {
   SF_TRY(calibrate_all());
   SF_TRY(choose_ranges());
   SF_TRY(widen());
+  SF_TRY(choose_room());
+  SF_TRY(settle());
   SF_TRY(cut_before_sigmoids());
   phases_.end("16 bits");
   if (options_.goes_on) {

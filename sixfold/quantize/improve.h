@@ -13,7 +13,7 @@
 namespace sixfold {
 
 // Which nodes compute with 16 bits where 8 were asked for, or with halves where 16 were.
-enum class Wide : uint8_t { none, some, first, last, ends, all };
+enum class Wide : uint8_t { none, some, more, first, last, ends, all };
 
 struct Improved;
 
@@ -34,11 +34,10 @@ struct ImproveOptions {
   // it, and of larger ones so do tries of 8-bit activations. What is told of the accuracy is of f32 in any
   // case.
   bool bf16 = true;
-  // The same as MakeQuantized with these nodes wide. some: where 8 bits tell too little, or with halves where
-  // 16 do; the others with 8 bits only. Nothing: there are none, or they would take long.
+  // Whether any nodes are to compute with more bits. some: where 8 bits tell too little, or with halves where
+  // 16 do; the others with 8 bits only. None: none are, or they would take long. Asked once of each.
   bool halves = false;
-  std::function<Result<std::optional<Graph>>(const Observations& seen, const RangeChoice& ranges, Wide which)>
-      widen;
+  std::function<Result<bool>(const Observations& seen, Wide which)> find_wide;
   // Asked once ranges and widths are chosen, with the decibels of a try: false where nobody wants the rest.
   std::function<Result<bool>(const Improved& so_far, double decibels)> goes_on;
   std::function<void(std::string_view what, size_t done, size_t total)> progress;
@@ -72,8 +71,9 @@ struct Improved {
 // Whether calibration rounds factors to bfloat16 (ImproveOptions::bf16).
 bool calibrates_in_bf16(const Graph& real, const ImproveOptions& options);
 
-// make: a copy of the graph with encodings, by what was seen and how ranges are to be chosen.
-using MakeQuantized = std::function<Result<Graph>(const Observations& seen, const RangeChoice& ranges)>;
+// make: a copy of the graph with encodings, by what was seen, how ranges are to be chosen and what is wide.
+using MakeQuantized =
+    std::function<Result<Graph>(const Observations& seen, const RangeChoice& ranges, Wide which)>;
 Result<Improved> quantize_well(const Graph& real, const Samples& samples, const MakeQuantized& make,
                                const ImproveOptions& options);
 

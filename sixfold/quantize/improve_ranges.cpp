@@ -8,7 +8,7 @@
 namespace sixfold {
 namespace {
 
-constexpr double kLeastRangeGain = 0.3;  // decibels, of another range for one kind of op
+constexpr double kLeastRangeGain = 0.3;  // decibels, of cut ranges, or of others for one kind of op
 constexpr double kCutWork = 12e9;        // multiplications of all tries of ranges before a last sigmoid
 
 // Each kind of op in turn, the most frequent first, with the other observers: what try_ranges says is better
@@ -44,6 +44,22 @@ Status try_each_op(const Graph& graph, std::span<const Observer> observers, doub
   return {};
 }
 
+// By value: what a product of two values that are computed reads, perhaps moved.
+std::vector<bool> find_multiplied(const Graph& graph) {
+  std::vector<bool> out(graph.value_count(), false);
+  const std::vector<NodeId> order = graph.order();
+  for (size_t i = order.size(); i-- > 0;) {
+    const Node& node = graph.node(order[i]);
+    const bool moved = quantize_rule(node) == QuantizeRule::move && !node.outputs.empty() &&
+                       std::any_of(node.outputs.begin(), node.outputs.end(),
+                                   [&](ValueId v) { return static_cast<bool>(out[v.index]); });
+    if (node.op != Op::matmul && !moved) continue;
+    for (const ValueId v : node.inputs)
+      if (v.valid()) out[v.index] = true;
+  }
+  return out;
+}
+
 }  // namespace
 
 Status Improving::choose_ranges() {
@@ -54,60 +70,77 @@ Status Improving::choose_ranges() {
 }
 
 Status Improving::choose_observer() {
+  now_.ranges = out_.ranges;
   if (observers_.size() <= 1) {
-    SF_ASSIGN(out_.graph, make_(out_.seen, out_.ranges));
-    if (improves_) {
-      SF_ASSIGN(best_, (*meter_)(out_.graph));
-    }
+    if (!improves_) return {};  // settle makes it
+    SF_ASSIGN(now_, attempt(out_.ranges, Wide::none));
     return {};
   }
+  // Nothing is cut off unless that is seen to gain: of what others are, samples tell too little.
+  double plain = -std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < observers_.size(); ++i) {
-    SF_ASSIGN(Graph graph, make_(out_.seen, {observers_[i], {}}));
-    SF_ASSIGN(const double decibels, (*meter_)(graph));
-    out_.tried.emplace_back(observers_[i], decibels);
-    if (decibels > best_) {
-      best_ = decibels;
-      out_.ranges.observer = observers_[i];
-      out_.graph = std::move(graph);
-    }
+    SF_ASSIGN(Try one, attempt({observers_[i], {}, {}}, Wide::none));
+    out_.tried.emplace_back(observers_[i], one.decibels);
+    if (observers_[i] == Observer::min_max) plain = one.decibels;
+    if (one.decibels > now_.decibels &&
+        one.decibels >= plain + (observers_[i] == Observer::min_max ? 0 : kLeastRangeGain))
+      now_ = std::move(one);
     progress("choosing ranges", i + 1, observers_.size());
   }
   return {};
 }
 
 Status Improving::choose_ranges_by_op() {
+  Try best = now_;
   const auto try_ranges = [&](const RangeChoice& ranges) -> Result<bool> {
-    SF_ASSIGN(Graph graph, make_(out_.seen, ranges));
-    SF_ASSIGN(const double decibels, (*meter_)(graph));
-    if (decibels < best_ + kLeastRangeGain) return false;
-    best_ = decibels;
-    out_.ranges = ranges;
-    out_.graph = std::move(graph);
+    SF_ASSIGN(Try other, attempt(ranges, Wide::none));
+    if (other.decibels < best.decibels + kLeastRangeGain) return false;
+    best = std::move(other);
     return true;
   };
-  const double before = best_;
-  Graph plain = out_.graph;
-  SF_TRY(try_each_op(real_, observers_, kTriedWork / cost_of_try(), out_.ranges, try_ranges));
-  if (out_.ranges.of_ops.empty()) return {};
+  SF_TRY(try_each_op(real_, observers_, kTriedWork / cost_of_try(), now_.ranges, try_ranges));
+  if (best.ranges.of_ops.empty()) return {};
   // The best of many tries on few samples: less than this is chance.
-  const bool kept = best_ >= before + kLeastGain;
-  out_.steps.push_back({"other ranges of some ops", before, best_, kept});
-  if (!kept) {
-    best_ = before;
-    out_.graph = std::move(plain);
-    out_.ranges.of_ops.clear();
-  }
+  const bool kept = best.decibels >= now_.decibels + kLeastGain;
+  out_.steps.push_back({"other ranges of some ops", now_.decibels, best.decibels, kept});
+  if (kept) now_ = std::move(best);
   return {};
+}
+
+// Where all has 16 bits: room as far as samples are from each other (choose_range), where what they show is
+// told as well with it. Of sums that products cut, those of two values that are computed lose most.
+Status Improving::choose_room() {
+  constexpr double kMostLossByRoom = 0.1;  // decibels
+  if (!options_.automatic || few_ || !improves_ || !(options_.halves || now_.wide == Wide::all)) return {};
+  set_reaches(true);
+  SF_ASSIGN(Try roomy, attempt(now_.ranges, now_.wide));
+  const bool kept = roomy.decibels >= now_.decibels - kMostLossByRoom;
+  out_.steps.push_back({"room for other samples", now_.decibels, roomy.decibels, kept});
+  if (kept) now_ = std::move(roomy);
+  if (!kept) set_reaches(false);
+  return {};
+}
+
+void Improving::set_reaches(bool known) {
+  std::vector<Observations*> all{&out_.seen};
+  for (Observations& fit : fits_) all.push_back(&fit);
+  if (reaches_.empty()) {
+    const std::vector<bool> multiplied = find_multiplied(real_);
+    for (Observations* seen : all) {
+      std::vector<float>& of = reaches_.emplace_back();
+      for (size_t i = 0; i < seen->values.size(); ++i)
+        of.push_back(i < multiplied.size() && multiplied[i] ? 0 : seen->values[i].mean_reach);
+    }
+  }
+  for (size_t k = 0; k < all.size(); ++k)
+    for (size_t i = 0; i < all[k]->values.size(); ++i)
+      all[k]->values[i].mean_reach = known ? reaches_[k][i] : 0;
 }
 
 Status Improving::cut_before_sigmoids() {
   const std::vector<ValueId> last = read_before_last_sigmoids(real_);
   if (last.empty() || observers_.size() <= 1 || !options_.automatic || out_.wide == Wide::all) return {};
-  const auto again = [&](const RangeChoice& ranges) -> Result<Graph> {
-    if (out_.wide == Wide::none) return make_(out_.seen, ranges);
-    SF_ASSIGN(std::optional<Graph> wide, options_.widen(out_.seen, ranges, out_.wide));
-    return std::move(*wide);
-  };
+  const auto again = [&](const RangeChoice& ranges) { return make_(out_.seen, ranges, out_.wide); };
   SF_ASSIGN(CutRanges cut,
             cut_last_ranges(out_.graph, last, out_.ranges, again, *meter_, kCutWork / cost_of_try()));
   if (cut.ranges.cut.empty()) return {};

@@ -7,6 +7,7 @@ namespace sixfold {
 namespace {
 
 constexpr double kLeastGainOfHalves = 3.0;  // decibels; they cost more than 16 bits
+constexpr double kLeastGainOfMore = 3.0;    // decibels; they may take a quarter of the time
 constexpr double kWellTold = 50.0;          // decibels from which they are not worth it
 constexpr double kMostlyNoise = 8.0,
                  kRescued = 6.0;  // decibels, and those that 16 bits everywhere must bring
@@ -25,26 +26,20 @@ size_t converts_in(const Graph& graph) {
 }  // namespace
 
 Status Improving::widen() {
-  if (!options_.widen) return {};
-  if (!(options_.halves && best_ >= kWellTold)) SF_TRY(widen_some());
+  if (!options_.find_wide) return {};
+  if (!(options_.halves && now_.decibels >= kWellTold)) SF_TRY(widen_some());
   if (options_.halves) return {};
-  double worst = best_;  // of several outputs one may be noise
+  if (options_.automatic && !few_ && now_.decibels < kExact) SF_TRY(widen_more());
+  double worst = now_.decibels;  // of several outputs one may be noise
   if (meter_->outputs() > 1) {
-    SF_TRY((*meter_)(out_.graph));
+    SF_TRY((*meter_)(now_.graphs));
     worst = meter_->worst();
   }
   if (worst < kMostlyNoise) SF_TRY(widen_all());
-  if (options_.automatic && !few_ && out_.wide == Wide::none && best_ < kExact &&
+  if (options_.automatic && !few_ && now_.wide == Wide::none && now_.decibels < kExact &&
       kEndsWork >= kEnds * cost_of_try())
-    return best_ < kEnough ? widen_ends() : widen_last();
+    return now_.decibels < kEnough ? widen_ends() : widen_last();
   return {};
-}
-
-void Improving::take(Wide which, const RangeChoice& ranges, Graph graph, double decibels) {
-  out_.wide = which;
-  out_.ranges = ranges;
-  out_.graph = std::move(graph);
-  best_ = decibels;
 }
 
 Status Improving::widen_some() {
@@ -52,79 +47,82 @@ Status Improving::widen_some() {
   const char* what =
       options_.halves ? "halves where 16 bits tell too little" : "16 bits where 8 tell too little";
   // Once outliers have room, nothing need be cut off. Halves leave the others' ranges as they are.
-  std::vector<RangeChoice> choices{out_.ranges};
+  std::vector<RangeChoice> choices{now_.ranges};
   if (!options_.halves) choices.emplace_back();
+  SF_ASSIGN(const bool any, finds(Wide::some));
+  if (!any) return {};
   for (const RangeChoice& ranges : choices) {
-    if (ranges == out_.ranges && out_.wide != Wide::none) continue;
-    SF_ASSIGN(std::optional<Graph> wide, options_.widen(out_.seen, ranges, Wide::some));
-    if (!wide) break;
-    SF_ASSIGN(const double decibels, (*meter_)(*wide));
-    const bool kept = decibels >= best_ + (out_.wide == Wide::none ? least : 0.0);
-    out_.steps.push_back({what, best_, decibels, kept});
-    if (!kept) continue;
-    take(Wide::some, ranges, std::move(*wide), decibels);
+    if (ranges == now_.ranges && now_.wide != Wide::none) continue;
+    SF_ASSIGN(Try wide, attempt(ranges, Wide::some));
+    const bool kept = wide.decibels >= now_.decibels + (now_.wide == Wide::none ? least : 0.0);
+    out_.steps.push_back({what, now_.decibels, wide.decibels, kept});
+    if (kept) now_ = std::move(wide);
   }
+  return {};
+}
+
+Status Improving::widen_more() {
+  SF_ASSIGN(const bool any, finds(Wide::more));
+  if (!any) return {};
+  SF_ASSIGN(Try wide, attempt(now_.ranges, Wide::more));
+  const bool kept = wide.decibels >= now_.decibels + kLeastGainOfMore;
+  out_.steps.push_back({"16 bits where 8 cost most", now_.decibels, wide.decibels, kept});
+  if (kept) now_ = std::move(wide);
   return {};
 }
 
 Status Improving::widen_all() {
-  const RangeChoice ranges{Observer::mse, {}};
-  SF_ASSIGN(std::optional<Graph> wide, options_.widen(out_.seen, ranges, Wide::all));
-  if (!wide) return {};
-  SF_ASSIGN(const double decibels, (*meter_)(*wide));
-  bool kept = decibels >= best_ + kRescued;
-  out_.steps.push_back({"16 bits everywhere", best_, decibels, kept});
+  SF_ASSIGN(const bool any, finds(Wide::all));
+  if (!any) return {};
+  SF_ASSIGN(Try wide, attempt({Observer::mse, {}, {}}, Wide::all));
+  bool kept = wide.decibels >= now_.decibels + kRescued;
+  out_.steps.push_back({"16 bits everywhere", now_.decibels, wide.decibels, kept});
   // Weights as near as they are may hide it: they are yet to be rounded by what layers read.
   if (!kept && fits_weights_) {
-    SF_ASSIGN(const double narrow, (*meter_)(out_.graph, /*real_weights=*/true));
-    SF_ASSIGN(const double most, (*meter_)(*wide, /*real_weights=*/true));
+    SF_ASSIGN(const double narrow, without_rounded_weights(now_));
+    SF_ASSIGN(const double most, without_rounded_weights(wide));
     kept = most >= narrow + kRescued;
     out_.steps.push_back({"16 bits everywhere, weights not rounded", narrow, most, kept});
   }
-  if (!kept) return {};
-  take(Wide::all, ranges, std::move(*wide), decibels);
+  if (kept) now_ = std::move(wide);
   return {};
 }
 
 Status Improving::widen_last() {
-  SF_ASSIGN(std::optional<Graph> wide, options_.widen(out_.seen, out_.ranges, Wide::last));
-  if (!wide || converts_in(*wide) > converts_in(out_.graph) + kFewConverts) return {};
-  SF_ASSIGN(const double decibels, (*meter_)(*wide));
-  const bool kept = decibels >= best_ + kLeastGain;
-  out_.steps.push_back({"16 bits in the last layers", best_, decibels, kept});
-  if (kept) take(Wide::last, out_.ranges, std::move(*wide), decibels);
+  SF_ASSIGN(const bool any, finds(Wide::last));
+  if (!any) return {};
+  SF_ASSIGN(Try wide, attempt(now_.ranges, Wide::last));
+  if (converts_in(wide.graphs[0]) > converts_in(now_.graphs[0]) + kFewConverts) return {};
+  const bool kept = wide.decibels >= now_.decibels + kLeastGain;
+  out_.steps.push_back({"16 bits in the last layers", now_.decibels, wide.decibels, kept});
+  if (kept) now_ = std::move(wide);
   return {};
 }
 
 // 16 bits in the first layers, in the last or in both: what gives most, each of both half a decibel at least.
 // Both come first: where they gain too little, one alone does too.
 Status Improving::widen_ends() {
-  struct Try {
-    Wide which;
-    const char* what;
-    std::optional<Graph> graph;
-    double decibels;
-  };
-  Try tries[] = {{Wide::ends, "16 bits in the first and last layers", {}, 0},
-                 {Wide::last, "16 bits in the last layers", {}, 0},
-                 {Wide::first, "16 bits in the first layers", {}, 0}};
-  const double before = best_;
-  for (Try& t : tries) {
-    SF_ASSIGN(t.graph, options_.widen(out_.seen, out_.ranges, t.which));
-    if (!t.graph) continue;
-    SF_ASSIGN(t.decibels, (*meter_)(*t.graph));
-    if (t.which != Wide::ends || t.decibels >= before + kLeastGain) continue;
-    out_.steps.push_back({t.what, before, t.decibels, false});
+  const std::pair<Wide, const char*> places[] = {{Wide::ends, "16 bits in the first and last layers"},
+                                                 {Wide::last, "16 bits in the last layers"},
+                                                 {Wide::first, "16 bits in the first layers"}};
+  const double before = now_.decibels;
+  Try tries[3];
+  for (size_t i = 0; i < 3; ++i) {
+    SF_ASSIGN(const bool any, finds(places[i].first));
+    if (!any) continue;
+    SF_ASSIGN(tries[i], attempt(now_.ranges, places[i].first));
+    if (i > 0 || tries[i].decibels >= before + kLeastGain) continue;
+    out_.steps.push_back({places[i].second, before, tries[i].decibels, false});
     return {};
   }
   double least = before + kLeastGain;
-  for (Try* t : {&tries[1], &tries[2], &tries[0]}) {
-    if (!t->graph) continue;
-    const bool kept = t->decibels >= least;
-    out_.steps.push_back({t->what, before, t->decibels, kept});
+  for (const size_t i : {1, 2, 0}) {
+    if (tries[i].graphs.empty()) continue;
+    const bool kept = tries[i].decibels >= least;
+    out_.steps.push_back({places[i].second, before, tries[i].decibels, kept});
     if (!kept) continue;
-    take(t->which, out_.ranges, std::move(*t->graph), t->decibels);
-    least = best_ + kLeastGain / 2;
+    now_ = std::move(tries[i]);
+    least = now_.decibels + kLeastGain / 2;
   }
   return {};
 }

@@ -42,14 +42,28 @@ class Improving {
   Status choose_ranges();
   Status choose_observer();
   Status choose_ranges_by_op();
+  Status choose_room();
+  void set_reaches(bool known);
   Status cut_before_sigmoids();
   // improve_widths.cpp
   Status widen();
   Status widen_some();
+  Status widen_more();
   Status widen_all();
   Status widen_ends();
   Status widen_last();
-  void take(Wide which, const RangeChoice& ranges, Graph graph, double decibels);
+  // A choice of ranges and widths: what calibration makes of it without the samples that judge it, and what
+  // those say.
+  struct Try {
+    RangeChoice ranges;
+    Wide wide = Wide::none;
+    std::vector<Graph> graphs;  // by part (Meter)
+    double decibels = -std::numeric_limits<double>::infinity();
+  };
+  Result<Try> attempt(const RangeChoice& ranges, Wide wide);
+  Result<bool> finds(Wide wide) const { return options_.find_wide(out_.seen, wide); }
+  Result<double> without_rounded_weights(const Try& what) { return (*meter_)(what.graphs, true); }
+  Status settle();  // the best choice, with all samples
   // improve_products.cpp
   Status see_what_rounding_costs();
   Status round_last_weights();
@@ -83,6 +97,9 @@ class Improving {
   std::optional<LayerRows> rows_;
   std::vector<Observer> observers_;
   std::unique_ptr<Meter> meter_;
+  std::vector<Observations> fits_;           // by part: without the samples that judge; empty: out_.seen
+  Try now_;                                  // the best choice so far
+  std::vector<std::vector<float>> reaches_;  // Observation::mean_reach of out_.seen and fits_, by value
   double best_ = -std::numeric_limits<double>::infinity();  // decibels of out_.graph
 };
 

@@ -89,17 +89,22 @@ Status Meter::prepare(const Graph& quantized, bool real_weights) {
   return {};
 }
 
-Result<double> Meter::operator()(const Graph& quantized, bool real_weights) {
-  SF_TRY(prepare(quantized, real_weights));
+Result<double> Meter::operator()(std::span<const Graph> by_part, bool real_weights) {
   std::vector<std::vector<LayerError>> errors(samples_.size());
-  SF_TRY(run_in_lanes(pool_, lanes_, samples_.size(), [&](Lane& lane, size_t i) -> Status {
-    SF_TRY(lane.model->run(samples_[i].inputs));
-    errors[i].resize(judged_.size());
-    for (size_t k = 0; k < judged_.size(); ++k) {
-      if (judged_[k]) errors[i][k].add(samples_[i].outputs[k], lane.model->output(k));
-    }
-    return {};
-  }));
+  const size_t parts = std::min(by_part.size(), samples_.size());
+  for (size_t part = 0; part < parts; ++part) {
+    SF_TRY(prepare(by_part[part], real_weights));
+    const size_t count = (samples_.size() - part + parts - 1) / parts;
+    SF_TRY(run_in_lanes(pool_, lanes_, count, [&](Lane& lane, size_t n) -> Status {
+      const size_t i = part + n * parts;
+      SF_TRY(lane.model->run(samples_[i].inputs));
+      errors[i].resize(judged_.size());
+      for (size_t k = 0; k < judged_.size(); ++k) {
+        if (judged_[k]) errors[i][k].add(samples_[i].outputs[k], lane.model->output(k));
+      }
+      return {};
+    }));
+  }
   std::vector<LayerError> outputs;
   worst_ = 200;
   for (size_t k = 0; k < judged_.size(); ++k) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "sixfold/quantize/samples.h"
@@ -22,7 +23,11 @@ class Meter {
   // Decibels of the outputs (decibels_of). Graphs that differ only in the grids of values are run by the
   // models of the one before. real_weights: weights of products are not rounded, so it tells what rounding
   // costs.
-  Result<double> operator()(const Graph& quantized, bool real_weights = false);
+  Result<double> operator()(const Graph& quantized, bool real_weights = false) {
+    return (*this)(std::span(&quantized, 1), real_weights);
+  }
+  // The same, sample i by graph i modulo their number.
+  Result<double> operator()(std::span<const Graph> by_part, bool real_weights = false);
   // Gives the memory of its models back, until it is asked again.
   void rest();
   double worst() const { return worst_; }  // output's decibels, of the last graph

@@ -37,6 +37,7 @@ struct Observation {
   // any row. Infinity: not known.
   float row_max = std::numeric_limits<float>::infinity();
   float average_min = 0, average_max = 0;  // moving averages over samples
+  float mean_reach = 0;  // the mean of what is furthest from zero in each sample; 0: nobody asked
   // How many elements lay in each part of [low, high]; empty: nobody asked.
   std::vector<double> histogram;
   float low = 0, high = 0;

@@ -31,18 +31,23 @@ std::optional<Observer> observer_of(std::string_view text) {
 namespace {
 
 // How far values may go beyond what samples showed: 16 bits have steps enough, clipping is what hurts.
-constexpr float kHeadroom = 1.5f;
+// Where one sample goes as far beyond the mean one, another may go as far beyond that.
+constexpr float kHeadroom = 1.5f, kMostHeadroom = 6;
 // Few numbers, as a gate's for each channel or those of one answer, say less of what others will be.
 constexpr float kHeadroomOfFew = 3;
 constexpr uint64_t kFewNumbers = 512;
 
+float headroom_of(const Observation& seen) {
+  if (!(seen.mean_reach > 0)) return kHeadroom;
+  return std::clamp(std::max(seen.max, -seen.min) / seen.mean_reach, kHeadroom, kMostHeadroom);
+}
+
 // seen with room on either side. What few numbers showed on one side of zero may lie on the other one.
 Range with_room(const Observation& seen, Range range, const Range* can_be) {
-  if (!can_be || seen.count == 0 || seen.count >= kFewNumbers)
-    return {range.min * kHeadroom, range.max * kHeadroom};
-  const float span = seen.max - seen.min;
-  const Range wide{std::min(range.min * kHeadroomOfFew, seen.min - span),
-                   std::max(range.max * kHeadroomOfFew, seen.max + span)};
+  const float room = headroom_of(seen);
+  if (!can_be || seen.count == 0 || seen.count >= kFewNumbers) return {range.min * room, range.max * room};
+  const float span = seen.max - seen.min, most = std::max(room, kHeadroomOfFew);
+  const Range wide{std::min(range.min * most, seen.min - span), std::max(range.max * most, seen.max + span)};
   return {std::min(range.min, std::max(wide.min, can_be->min)),
           std::max(range.max, std::min(wide.max, can_be->max))};
 }

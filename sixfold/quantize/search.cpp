@@ -166,6 +166,13 @@ double predicted_micros(const Graph& graph, const Node& node, const Scheme& sche
   return std::max(static_cast<double>(cost.macs) * slower / kMacsPerMicro, bytes / kBytesPerMicro);
 }
 
+double predicted_convert_micros(const Graph& graph, ValueId value) {
+  constexpr double kBytes = 1 + 2;
+  return is_static(graph.dims(value))
+             ? static_cast<double>(numel(static_shape(graph.dims(value)))) * kBytes / kBytesPerMicro
+             : 0;
+}
+
 Result<Search> search_precisions(const Graph& graph, const SearchOptions& options,
                                  const std::function<Result<double>(const SchemeOf&)>& loss) {
   if (options.schemes.empty()) return invalid_argument("a search needs precisions to choose from");

@@ -355,7 +355,7 @@ TEST(Improve, leaves_weights_alone_that_cost_nothing) {
   const Graph real = graph_of(kNet);
   const auto samples = waves(16);
   for (const bool rough : {false, true}) {
-    const auto make = [&](const Observations&, const RangeChoice&) -> Result<Graph> {
+    const auto make = [&](const Observations&, const RangeChoice&, Wide) -> Result<Graph> {
       Graph q = coarse(real);
       for (const NodeId id : q.order())  // else steps so fine that nothing is seen of them
         if (Value* w = q.node(id).op == Op::convolution ? &q.value(q.node(id).input(1)) : nullptr;
@@ -376,7 +376,9 @@ TEST(Improve, leaves_weights_alone_that_cost_nothing) {
 
 TEST(Improve, of_few_samples_cuts_nothing_off_and_leaves_the_room_that_there_is) {
   const Graph real = graph_of(kNet);
-  const auto make = [&](const Observations&, const RangeChoice&) -> Result<Graph> { return coarse(real); };
+  const auto make = [&](const Observations&, const RangeChoice&, Wide) -> Result<Graph> {
+    return coarse(real);
+  };
   const auto chosen = [&](std::vector<Observer> observers, int samples = 4) {
     auto got = quantize_well(real, *waves(samples), make,
                              {.observers = std::move(observers), .automatic = true, .threads = 1});
@@ -392,7 +394,7 @@ TEST(Improve, gives_kinds_of_ops_other_ranges_where_that_gains) {
   const Graph real = graph_of(kNet);
   const auto samples = waves(16);
   for (const float better : {0.02f, 0.48f}) {  // steps; those of the others are 0.5
-    const auto make = [&](const Observations&, const RangeChoice& ranges) -> Result<Graph> {
+    const auto make = [&](const Observations&, const RangeChoice& ranges, Wide) -> Result<Graph> {
       Graph q = real;
       const auto own = ranges.of_ops.find(Op::convolution);
       const bool other = own != ranges.of_ops.end() && own->second != ranges.observer;
@@ -412,7 +414,9 @@ TEST(Improve, gives_kinds_of_ops_other_ranges_where_that_gains) {
 
 TEST(Improve, stops_where_nobody_wants_the_rest) {
   const Graph real = graph_of(kNet);
-  const auto make = [&](const Observations&, const RangeChoice&) -> Result<Graph> { return coarse(real); };
+  const auto make = [&](const Observations&, const RangeChoice&, Wide) -> Result<Graph> {
+    return coarse(real);
+  };
   for (const bool goes_on : {false, true}) {
     ImproveOptions options{.observers = {Observer::mse}, .correct_biases = false, .threads = 1};
     double told = 0;
@@ -431,7 +435,7 @@ TEST(Improve, stops_where_nobody_wants_the_rest) {
 TEST(Improve, takes_the_observer_that_gives_most_and_holds_samples_back) {
   const Graph real = graph_of(kNet);
   const auto samples = waves(16);
-  const auto make = [&](const Observations& seen, const RangeChoice& ranges) -> Result<Graph> {
+  const auto make = [&](const Observations& seen, const RangeChoice& ranges, Wide) -> Result<Graph> {
     Graph q = coarse(real);
     const ValueId out = real.outputs[0].value;
     const Range r = choose_range(seen.values[out.index], ranges.observer, 8, false);

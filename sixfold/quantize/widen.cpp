@@ -79,7 +79,22 @@ bool passes_numbers_on(Op op) {
   }
 }
 
-// The logarithms of such, and what computes their operands up to the last product.
+// Whether a square is among what computes it, up to the last product.
+bool is_power(const Graph& graph, ValueId v) {
+  const Node* node = v.valid() ? graph.producer(v) : nullptr;
+  if (!node || !passes_numbers_on(node->op)) return false;
+  if (node->op == Op::pow || (node->op == Op::mul && node->input(0) == node->input(1))) return true;
+  return std::any_of(node->inputs.begin(), node->inputs.end(), [&](ValueId x) { return is_power(graph, x); });
+}
+
+// Bands of a spectrum: a product of its power with constants.
+bool is_sum_of_powers(const Graph& graph, const Node& node) {
+  if (node.op != Op::matmul && node.op != Op::linear) return false;
+  const bool first = graph.constant(node.input(0)), second = graph.constant(node.input(1));
+  return first != second && is_power(graph, node.input(first ? 1 : 0));
+}
+
+// The logarithms of such, and what computes their operands up to the product that gives the spectrum.
 void add_logarithms(const Graph& graph, const Observations& seen, std::set<uint32_t>& out) {
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
@@ -92,7 +107,8 @@ void add_logarithms(const Graph& graph, const Observations& seen, std::set<uint3
       next.pop_back();
       if (!out.insert(at->id.index).second) continue;
       for (const ValueId v : at->inputs)
-        if (const Node* p = v.valid() ? graph.producer(v) : nullptr; p && passes_numbers_on(p->op))
+        if (const Node* p = v.valid() ? graph.producer(v) : nullptr;
+            p && (passes_numbers_on(p->op) || is_sum_of_powers(graph, *p)))
           next.push_back(p);
     }
   }
@@ -100,31 +116,169 @@ void add_logarithms(const Graph& graph, const Observations& seen, std::set<uint3
 
 }  // namespace
 
+namespace {
+
+// What rounding to a grid of so many bits adds to a value, and what most of its elements are, squared.
+struct Noise {
+  double added = 0, body = 0;  // body 0: nobody counted
+};
+
+Noise noise_of(const GridGroup& g, const Observations& seen) {
+  Range range{};
+  Noise out;
+  for (const ValueId v : g.ranged) {
+    if (v.index >= seen.values.size() || !seen.values[v.index].seen()) continue;
+    const Observation& o = seen.values[v.index];
+    const Range r = choose_range(o, Observer::min_max, g.bits, g.symmetric);
+    range = {std::min(range.min, r.min), std::max(range.max, r.max)};
+    const double b = body_of(o);
+    if (b > 0) out.body = out.body > 0 ? std::min(out.body, b) : b;
+  }
+  const double step = (static_cast<double>(range.max) - range.min) / ((1 << g.bits) - 1);
+  out.added = step * step / 12;
+  return out;
+}
+
+// All that gives a grid's values or reads them.
+std::vector<uint32_t> nodes_around(const Graph& graph, const GridGroup& g) {
+  std::vector<uint32_t> out;
+  for (const ValueId v : g.members) {
+    if (const Node* p = graph.producer(v)) out.push_back(p->id.index);
+    for (const NodeId u : graph.value(v).users) out.push_back(u.index);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::set<uint32_t> find_logarithms(const Graph& graph, const Observations& seen) {
+  std::set<uint32_t> out;
+  add_logarithms(graph, seen, out);
+  return out;
+}
+
 std::set<uint32_t> find_wide_nodes(const Graph& graph, const QuantizePlan& plan, const Observations& seen,
                                    int bits) {
   std::set<uint32_t> out;
   if (bits == 16) add_logarithms(graph, seen, out);
+  const double least = bits == 16 ? kLeastRatioOf16 : kLeastRatioOf8;
   for (const GridGroup& g : plan.groups) {
     if (g.bits != bits || g.fixed) continue;
-    Range range{};
-    double body = 0;
-    for (const ValueId v : g.ranged) {
-      if (v.index >= seen.values.size() || !seen.values[v.index].seen()) continue;
-      const Observation& o = seen.values[v.index];
-      const Range r = choose_range(o, Observer::min_max, g.bits, g.symmetric);
-      range = {std::min(range.min, r.min), std::max(range.max, r.max)};
-      const double b = body_of(o);
-      if (b > 0) body = body > 0 ? std::min(body, b) : b;
-    }
-    const double step = (static_cast<double>(range.max) - range.min) / ((1 << bits) - 1);
-    const double least = bits == 16 ? kLeastRatioOf16 : kLeastRatioOf8;
-    if (!(body > 0) || body >= least * step * step / 12) continue;
-    for (const ValueId v : g.members) {
-      if (const Node* p = graph.producer(v)) out.insert(p->id.index);
-      for (const NodeId u : graph.value(v).users) out.insert(u.index);
-    }
+    const Noise noise = noise_of(g, seen);
+    if (!(noise.body > 0) || noise.body >= least * noise.added) continue;
+    for (const uint32_t i : nodes_around(graph, g)) out.insert(i);
   }
   return out;
+}
+
+namespace {
+
+class CostlyNodes {
+ public:
+  CostlyNodes(const Graph& graph, const WideCost& cost)
+      : graph_(graph), order_(graph.order()), converts_(graph.value_count(), 0) {
+    uint32_t most = 0;
+    for (const NodeId id : order_) most = std::max(most, id.index);
+    micros_.assign(most + 1, 0);
+    wide_.assign(most + 1, false);
+    for (const NodeId id : order_) micros_[id.index] = cost.node(graph.node(id));
+    for (const Value& v : graph.values())
+      if (v.kind == ValueKind::node && !v.users.empty()) converts_[v.id.index] = cost.convert(v.id);
+  }
+
+  void look(const QuantizePlan& plan, const Observations& seen) {
+    constexpr double kMostNoise = 1;  // of a value, as a part of what it is: nothing is left of it then
+    for (const GridGroup& g : plan.groups) {
+      if (g.bits != 8 || g.fixed) continue;
+      const Noise noise = noise_of(g, seen);
+      if (!(noise.body > 0)) continue;
+      left_.push_back({nodes_around(graph_, g), std::min(noise.added / noise.body, kMostNoise)});
+      all_ += left_.back().noise;
+    }
+  }
+
+  // The best first; each makes its neighbours cheaper, since nothing is converted between them.
+  std::set<uint32_t> find(double most_micros) {
+    constexpr double kLeastMicros = 1e-3;  // of nodes that are wide already
+    constexpr double kWorthTrying = 0.9;   // of all noise
+    double covered = 0;
+    while (!left_.empty()) {
+      size_t best = left_.size();
+      double most = 0, takes = 0;
+      for (size_t i = 0; i < left_.size(); ++i) {
+        const double time = micros_of(left_[i].nodes);
+        if (time > most_micros) continue;
+        const double gain = left_[i].noise / std::max(time, kLeastMicros);
+        if (gain > most) most = gain, best = i, takes = time;
+      }
+      if (best == left_.size()) break;
+      most_micros -= takes;
+      covered += left_[best].noise;
+      for (const uint32_t i : left_[best].nodes) wide_[i] = true;
+      left_.erase(left_.begin() + static_cast<ptrdiff_t>(best));
+    }
+    std::set<uint32_t> out;
+    if (covered < kWorthTrying * all_) return out;
+    for (const NodeId id : order_)
+      if (wide_[id.index]) out.insert(id.index);
+    return out;
+  }
+
+ private:
+  struct Costly {
+    std::vector<uint32_t> nodes;
+    double noise;
+  };
+
+  double convert_micros(ValueId v) const {
+    if (converts_[v.index] == 0) return 0;
+    const bool wide = wide_[graph_.producer(v)->id.index];
+    const auto& users = graph_.value(v).users;
+    const bool any =
+        std::any_of(users.begin(), users.end(), [&](NodeId u) { return wide_[u.index] != wide; });
+    return any ? converts_[v.index] : 0;
+  }
+
+  // What it takes that these are wide too.
+  double micros_of(const std::vector<uint32_t>& nodes) {
+    double sum = 0;
+    fresh_.clear();
+    touched_.clear();
+    for (const uint32_t i : nodes) {
+      if (wide_[i] || std::find(fresh_.begin(), fresh_.end(), i) != fresh_.end()) continue;
+      fresh_.push_back(i);
+      sum += micros_[i];
+      const Node& node = graph_.node({i});
+      for (const auto* values : {&node.inputs, &node.outputs})
+        for (const ValueId v : *values)
+          if (v.valid()) touched_.push_back(v);
+    }
+    std::sort(touched_.begin(), touched_.end());
+    touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
+    for (const ValueId v : touched_) sum -= convert_micros(v);
+    for (const uint32_t i : fresh_) wide_[i] = true;
+    for (const ValueId v : touched_) sum += convert_micros(v);
+    for (const uint32_t i : fresh_) wide_[i] = false;
+    return sum;
+  }
+
+  const Graph& graph_;
+  const std::vector<NodeId> order_;
+  std::vector<double> micros_, converts_;  // by node, by value
+  std::vector<bool> wide_;                 // by node
+  std::vector<Costly> left_;
+  std::vector<uint32_t> fresh_;
+  std::vector<ValueId> touched_;
+  double all_ = 0;
+};
+
+}  // namespace
+
+std::set<uint32_t> find_costly_nodes(const Graph& graph, const QuantizePlan& plan, const Observations& seen,
+                                     const WideCost& cost, double most_micros) {
+  CostlyNodes nodes(graph, cost);
+  nodes.look(plan, seen);
+  return nodes.find(most_micros);
 }
 
 std::set<uint32_t> find_first_nodes(const Graph& graph) {

@@ -3,6 +3,7 @@
 // instead of 8, or with halves instead of 16.
 #pragma once
 
+#include <functional>
 #include <set>
 
 #include "sixfold/quantize/plan.h"
@@ -12,6 +13,20 @@ namespace sixfold {
 // Of NodeId::index, for QuantizeOptions::wide or in_float.
 std::set<uint32_t> find_wide_nodes(const Graph& graph, const QuantizePlan& plan, const Observations& seen,
                                    int bits);
+
+// Logarithms of spectra and what computes their power, which no grid tells: halves do.
+std::set<uint32_t> find_logarithms(const Graph& graph, const Observations& seen);
+
+// What 16 bits take instead of 8, in microseconds: a node, and a value that one side has in 8 and one in 16.
+struct WideCost {
+  std::function<double(const Node&)> node;
+  std::function<double(ValueId)> convert;
+};
+
+// Nodes around the values that 8 bits cost most for the time that 16 take there, as many as the time allows.
+// Nothing where less than nine tenths of all the noise are theirs.
+std::set<uint32_t> find_costly_nodes(const Graph& graph, const QuantizePlan& plan, const Observations& seen,
+                                     const WideCost& cost, double most_micros);
 
 // What lies around a model's ends, of NodeId::index: a first layer sees edges and corners that few elements
 // are, and what a last layer reads nothing after it evens out.
