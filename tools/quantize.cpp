@@ -201,19 +201,19 @@ class Attempts {
     return quantized;
   }
 
-  Result<bool> find_wide(const Observations& seen, Wide which) {
+  Result<bool> find_wide(const Observations& seen, Wide which, Wide now) {
     if (!halves_ && looked_.empty()) {
       logarithms_ = find_logarithms(graph_, seen);
       keep_halves(seen, logarithms_);
     }
     if (looked_.insert(which).second) {
-      SF_ASSIGN(wide_[which], find(seen, which));
+      SF_ASSIGN(wide_[which], find(seen, which, now));
     }
     return !wide_[which].empty();
   }
 
  private:
-  Result<std::set<uint32_t>> find(const Observations& seen, Wide which) const {
+  Result<std::set<uint32_t>> find(const Observations& seen, Wide which, Wide now) const {
     std::set<uint32_t> out;
     if (which == Wide::some) {
       SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options_));
@@ -221,7 +221,7 @@ class Attempts {
       if (!halves_) out.insert(logarithms_.begin(), logarithms_.end());
     }
     if (which == Wide::more) {
-      SF_ASSIGN(out, find_costly(seen));
+      SF_ASSIGN(out, find_costly(seen, now));
     }
     if (which == Wide::first || which == Wide::ends) out = find_first_nodes(graph_);
     if (which == Wide::last || which == Wide::ends) out.merge(find_last_nodes(graph_));
@@ -248,7 +248,7 @@ class Attempts {
 
   // What takes long may take a quarter longer; less is gained of others, whose weights are rounded as layers
   // ask for, and what nobody feels is theirs.
-  Result<std::set<uint32_t>> find_costly(const Observations& seen) const {
+  Result<std::set<uint32_t>> find_costly(const Observations& seen, Wide now) const {
     SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options_));
     Scheme wider = options_.scheme;
     wider.activation_bits = 16;
@@ -260,8 +260,10 @@ class Attempts {
                                      predicted_micros(graph_, node, options_.scheme);
                             },
                         .convert = [&](ValueId v) { return predicted_convert_micros(graph_, v); }};
-    const double most = work_of(graph_) >= kLargeWork ? (kMostTime - 1) * all : 0;
-    return find_costly_nodes(graph_, plan, seen, cost, std::max(most, kUnfeltMicros));
+    const double longer = work_of(graph_) >= kLargeWork ? (kMostTime - 1) * all : 0;
+    const auto wide = wide_.find(now);
+    const double as_now = wide != wide_.end() ? wide_micros(graph_, wide->second, cost) : 0;
+    return find_costly_nodes(graph_, plan, seen, cost, std::max({longer, as_now, kUnfeltMicros}));
   }
 
   const Graph& graph_;
@@ -291,8 +293,8 @@ Result<Quantized> quantize_graph(const Graph& graph, const QuantizeOptions& opti
   };
   improving.halves = attempts.halves();
   if (widens)
-    improving.find_wide = [&](const Observations& seen, Wide which) {
-      return attempts.find_wide(seen, which);
+    improving.find_wide = [&](const Observations& seen, Wide which, Wide now) {
+      return attempts.find_wide(seen, which, now);
     };
   Quantized out;
   SF_ASSIGN(out.improved, quantize_well(graph, samples, make, improving));
