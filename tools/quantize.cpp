@@ -357,9 +357,9 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
       has_logarithms_of_products(graph)) {
     SF_ASSIGN(const Observations seen, calibrate(graph, *samples, {.histograms = false}));
     if (const size_t n = scale_logarithms(graph, seen))
-      method.notes.push_back(cat("the operands of ", n, n == 1 ? " logarithm are" : " logarithms are",
+      method.notes.push_back(cat(n, n == 1 ? " logarithm has its operand" : " logarithms have their operands",
                                  " scaled by a power of two that is added to the result, so that halves hold "
-                                 "them (--no-widen: as they are)"));
+                                 "it (--no-widen: as it is)"));
   }
   SF_TRY(balance_as_told(graph, *samples, choice, method));
   if (choice.equalize) equalize_weights(graph);
