@@ -58,7 +58,7 @@ def test_a_trained_model_keeps_its_answers(precision, decibels, samples, tmp_pat
 def test_a_recipe_mixes_precisions_and_lists_the_conversions(samples, tmp_path):
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps({"rules": [{"op": "aten.linear.default", "precision": "16a8w"}]}))
-    report = made(tmp_path / "m.pte", samples, "--precision", "8a8w", "--recipe", recipe)
+    report = made(tmp_path / "m.pte", samples, "--precision", "8a8w", "--no-widen", "--recipe", recipe)
     assert any("u8 to u16" in c for c in report["methods"][0]["converts"])
     recipe.write_text(json.dumps({"rules": [{"node": "nobody", "precision": "16a8w"}]}))
     assert "node nobody" in fails(*compiled(tmp_path / "n.pte", samples, "--precision", "8a8w", "--recipe", recipe), env=environment())

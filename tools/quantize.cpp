@@ -202,19 +202,19 @@ class Attempts {
     return quantized;
   }
 
-  Result<bool> find_wide(const Observations& seen, Wide which) {
+  Result<bool> find_wide(const Observations& seen, Wide which, Wide now) {
     if (!halves_ && looked_.empty()) {
       logarithms_ = find_logarithms(graph_, seen);
       keep_halves(seen, logarithms_);
     }
     if (looked_.insert(which).second) {
-      SF_ASSIGN(wide_[which], find(seen, which));
+      SF_ASSIGN(wide_[which], find(seen, which, now));
     }
     return !wide_[which].empty();
   }
 
  private:
-  Result<std::set<uint32_t>> find(const Observations& seen, Wide which) const {
+  Result<std::set<uint32_t>> find(const Observations& seen, Wide which, Wide now) const {
     std::set<uint32_t> out;
     if (which == Wide::some) {
       SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options_));
@@ -222,7 +222,7 @@ class Attempts {
       if (!halves_) out.insert(logarithms_.begin(), logarithms_.end());
     }
     if (which == Wide::more) {
-      SF_ASSIGN(out, find_costly(seen));
+      SF_ASSIGN(out, find_costly(seen, now));
     }
     if (which == Wide::first || which == Wide::ends) out = find_first_nodes(graph_);
     if (which == Wide::last || which == Wide::ends) out.merge(find_last_nodes(graph_));
@@ -249,7 +249,7 @@ class Attempts {
 
   // What takes long may take a quarter longer; less is gained of others, whose weights are rounded as layers
   // ask for, and what nobody feels is theirs.
-  Result<std::set<uint32_t>> find_costly(const Observations& seen) const {
+  Result<std::set<uint32_t>> find_costly(const Observations& seen, Wide now) const {
     SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options_));
     Scheme wider = options_.scheme;
     wider.activation_bits = 16;
@@ -261,8 +261,10 @@ class Attempts {
                                      predicted_micros(graph_, node, options_.scheme);
                             },
                         .convert = [&](ValueId v) { return predicted_convert_micros(graph_, v); }};
-    const double most = work_of(graph_) >= kLargeWork ? (kMostTime - 1) * all : 0;
-    return find_costly_nodes(graph_, plan, seen, cost, std::max(most, kUnfeltMicros));
+    const double longer = work_of(graph_) >= kLargeWork ? (kMostTime - 1) * all : 0;
+    const auto wide = wide_.find(now);
+    const double as_now = wide != wide_.end() ? wide_micros(graph_, wide->second, cost) : 0;
+    return find_costly_nodes(graph_, plan, seen, cost, std::max({longer, as_now, kUnfeltMicros}));
   }
 
   const Graph& graph_;
@@ -292,8 +294,8 @@ Result<Quantized> quantize_graph(const Graph& graph, const QuantizeOptions& opti
   };
   improving.halves = attempts.halves();
   if (widens)
-    improving.find_wide = [&](const Observations& seen, Wide which) {
-      return attempts.find_wide(seen, which);
+    improving.find_wide = [&](const Observations& seen, Wide which, Wide now) {
+      return attempts.find_wide(seen, which, now);
     };
   Quantized out;
   SF_ASSIGN(out.improved, quantize_well(graph, samples, make, improving));
@@ -377,9 +379,9 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
       has_logarithms_of_products(graph)) {
     SF_ASSIGN(const Observations seen, calibrate(graph, *samples, {.histograms = false}));
     if (const size_t n = scale_logarithms(graph, seen))
-      method.notes.push_back(cat("the operands of ", n, n == 1 ? " logarithm are" : " logarithms are",
+      method.notes.push_back(cat(n, n == 1 ? " logarithm has its operand" : " logarithms have their operands",
                                  " scaled by a power of two that is added to the result, so that halves hold "
-                                 "them (--no-widen: as they are)"));
+                                 "it (--no-widen: as it is)"));
   }
   SF_TRY(balance_as_told(graph, *samples, choice, method));
   if (choice.equalize) equalize_weights(graph);

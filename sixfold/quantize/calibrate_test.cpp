@@ -263,5 +263,56 @@ output %z
   EXPECT_LE(m.min, r.min - r.max);
 }
 
+TEST(Calibrate, keeps_what_a_part_showed_from_its_judges) {
+  const Graph graph = graph_of("input %x: f32[1, 4]\n%y = relu(%x) : f32[1, 4]\noutput %y\n");
+  std::vector<std::vector<Tensor>> rows;
+  for (const float most : {8.0f, 2.0f, 5.0f, 3.0f, 6.0f})
+    rows.push_back({floats({1, 4}, {0, 1, -most, most})});
+  const auto samples = samples_of(rows);
+  CalibrateOptions options{.parts = 2, .part_of = [](size_t sample) -> size_t {
+                             return sample == 0 ? 0 : sample == 4 ? 1 : 2;
+                           }};
+  std::vector<PartedObservations> told;
+  for (const size_t threads : {1, 3}) {
+    options.threads = threads;
+    auto got = calibrate_in_parts(graph, *samples, options);
+    ASSERT_TRUE(got.ok()) << got.error().message();
+    told.push_back(std::move(got).value());
+  }
+  const size_t x = graph.inputs[0].value.index;
+  for (const PartedObservations& t : told) {
+    ASSERT_EQ(t.without.size(), 2u);
+    EXPECT_EQ(t.all.values[x].max, 8);
+    EXPECT_EQ(t.without[0].values[x].max, 6);  // sample 0 has the largest
+    EXPECT_EQ(t.without[1].values[x].max, 8);
+    EXPECT_EQ(t.all.samples, 5u);
+    EXPECT_EQ(t.without[0].samples, 4u);
+    EXPECT_EQ(t.without[0].values[x].count, 16u);
+    EXPECT_FLOAT_EQ(t.all.values[x].mean_reach, 24.0f / 5);
+    EXPECT_FLOAT_EQ(t.without[0].values[x].mean_reach, 4);
+    EXPECT_EQ(t.without[0].values[x].average_max, told[0].without[0].values[x].average_max);
+  }
+  const auto whole = calibrate(graph, *samples);
+  ASSERT_TRUE(whole.ok());
+  EXPECT_EQ(whole->values[x].histogram, told[0].all.values[x].histogram);
+  EXPECT_EQ(whole->values[x].average_max, told[0].all.values[x].average_max);
+}
+
+TEST(ChooseRange, with_16_bits_has_room_as_far_as_samples_are_from_each_other) {
+  Observation seen;
+  seen.min = seen.unmasked_min = -1;
+  seen.max = 8;
+  seen.count = 10000;
+  const auto top = [&](float mean_reach, int bits = 16) {
+    seen.mean_reach = mean_reach;
+    return choose_range(seen, Observer::mse, bits, false).max;
+  };
+  EXPECT_EQ(top(0), 12);  // nobody asked
+  EXPECT_EQ(top(7), 12);  // samples are alike
+  EXPECT_EQ(top(2), 32);  // four times the mean one
+  EXPECT_EQ(top(0.1f), 48);
+  EXPECT_EQ(top(2, 8), 8);  // 8 bits have none
+}
+
 }  // namespace
 }  // namespace sixfold

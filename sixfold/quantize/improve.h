@@ -35,9 +35,10 @@ struct ImproveOptions {
   // case.
   bool bf16 = true;
   // Whether any nodes are to compute with more bits. some: where 8 bits tell too little, or with halves where
-  // 16 do; the others with 8 bits only. None: none are, or they would take long. Asked once of each.
+  // 16 do; the others with 8 bits only. None: none are, or they would take long. now: what is wide already,
+  // as long as which `more` may take. Asked once of each.
   bool halves = false;
-  std::function<Result<bool>(const Observations& seen, Wide which)> find_wide;
+  std::function<Result<bool>(const Observations& seen, Wide which, Wide now)> find_wide;
   // Asked once ranges and widths are chosen, with the decibels of a try: false where nobody wants the rest.
   std::function<Result<bool>(const Improved& so_far, double decibels)> goes_on;
   std::function<void(std::string_view what, size_t done, size_t total)> progress;

@@ -15,6 +15,7 @@ constexpr double kMostlyNoise = 8.0,
 // gives is rounded coarser than all before it and so many values at the most are converted for it.
 constexpr double kEnough = 25.0, kExact = 45.0;
 constexpr size_t kFewConverts = 2;
+constexpr double kLeastGainOfEnds = 0.7;       // decibels
 constexpr double kEnds = 3, kEndsWork = 12e9;  // tries, and multiplications that they may take
 
 size_t converts_in(const Graph& graph) {
@@ -29,16 +30,20 @@ Status Improving::widen() {
   if (!options_.find_wide) return {};
   if (!(options_.halves && now_.decibels >= kWellTold)) SF_TRY(widen_some());
   if (options_.halves) return {};
-  if (options_.automatic && !few_ && now_.decibels < kExact) SF_TRY(widen_more());
+  const bool tries = options_.automatic && !few_;
+  if (tries && now_.decibels < kEnough) SF_TRY(widen_more());
   double worst = now_.decibels;  // of several outputs one may be noise
   if (meter_->outputs() > 1) {
     SF_TRY((*meter_)(now_.graphs));
     worst = meter_->worst();
   }
   if (worst < kMostlyNoise) SF_TRY(widen_all());
-  if (options_.automatic && !few_ && now_.wide == Wide::none && now_.decibels < kExact &&
-      kEndsWork >= kEnds * cost_of_try())
-    return now_.decibels < kEnough ? widen_ends() : widen_last();
+  const bool told_well = now_.decibels >= kEnough;
+  if (tries && now_.wide == Wide::none && now_.decibels < kExact && kEndsWork >= kEnds * cost_of_try())
+    SF_TRY(told_well ? widen_last() : widen_ends());
+  // Where the last layer's own rounding is not all, what else costs little time.
+  if (tries && told_well && now_.wide != Wide::all && now_.wide != Wide::more && now_.decibels < kExact)
+    SF_TRY(widen_more());
   return {};
 }
 
@@ -65,7 +70,9 @@ Status Improving::widen_more() {
   SF_ASSIGN(const bool any, finds(Wide::more));
   if (!any) return {};
   SF_ASSIGN(Try wide, attempt(now_.ranges, Wide::more));
-  const bool kept = wide.decibels >= now_.decibels + kLeastGainOfMore;
+  // Some are wide already: it may take as long as those, or else little longer.
+  const double least = now_.wide == Wide::none ? kLeastGainOfMore : kLeastGain;
+  const bool kept = wide.decibels >= now_.decibels + least;
   out_.steps.push_back({"16 bits where 8 cost most", now_.decibels, wide.decibels, kept});
   if (kept) now_ = std::move(wide);
   return {};
@@ -99,7 +106,7 @@ Status Improving::widen_last() {
   return {};
 }
 
-// 16 bits in the first layers, in the last or in both: what gives most, each of both half a decibel at least.
+// 16 bits in the first layers, in the last or in both: what gives most, each of both half of that at least.
 // Both come first: where they gain too little, one alone does too.
 Status Improving::widen_ends() {
   const std::pair<Wide, const char*> places[] = {{Wide::ends, "16 bits in the first and last layers"},
@@ -111,18 +118,18 @@ Status Improving::widen_ends() {
     SF_ASSIGN(const bool any, finds(places[i].first));
     if (!any) continue;
     SF_ASSIGN(tries[i], attempt(now_.ranges, places[i].first));
-    if (i > 0 || tries[i].decibels >= before + kLeastGain) continue;
+    if (i > 0 || tries[i].decibels >= before + kLeastGainOfEnds) continue;
     out_.steps.push_back({places[i].second, before, tries[i].decibels, false});
     return {};
   }
-  double least = before + kLeastGain;
+  double least = before + kLeastGainOfEnds;
   for (const size_t i : {1, 2, 0}) {
     if (tries[i].graphs.empty()) continue;
     const bool kept = tries[i].decibels >= least;
     out_.steps.push_back({places[i].second, before, tries[i].decibels, kept});
     if (!kept) continue;
     now_ = std::move(tries[i]);
-    least = now_.decibels + kLeastGain / 2;
+    least = now_.decibels + kLeastGainOfEnds / 2;
   }
   return {};
 }

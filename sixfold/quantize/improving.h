@@ -61,7 +61,7 @@ class Improving {
     double decibels = -std::numeric_limits<double>::infinity();
   };
   Result<Try> attempt(const RangeChoice& ranges, Wide wide);
-  Result<bool> finds(Wide wide) const { return options_.find_wide(out_.seen, wide); }
+  Result<bool> finds(Wide wide) const { return options_.find_wide(out_.seen, wide, now_.wide); }
   Result<double> without_rounded_weights(const Try& what) { return (*meter_)(what.graphs, true); }
   Status settle();  // the best choice, with all samples
   // improve_products.cpp

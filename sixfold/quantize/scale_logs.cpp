@@ -11,8 +11,9 @@
 namespace sixfold {
 namespace {
 
-constexpr int kLargest = 14;  // exponent of the largest number: halves end at 2^16
-constexpr int kSteps = 4;     // of exponents: a square, and the root of one, have whole numbers too
+constexpr int kLargest = 14;   // exponent of the largest number: halves end at 2^16
+constexpr int kMostMore = 64;  // of exponents: a square before a root has twice as many
+constexpr int kSteps = 4;      // of exponents: a square, and the root of one, have whole numbers too
 
 std::optional<double> log_of_2(Op op) {
   switch (op) {
@@ -40,17 +41,27 @@ bool has_bound(const Node& node, const char* name) {
 // What has to be changed so that a value is 2^-exponent of what it was.
 class Scaling {
  public:
-  explicit Scaling(const Graph& graph) : graph_(graph) {}
+  explicit Scaling(const Graph& graph) : graph_(&graph) {}
 
   bool scale(ValueId v, NodeId reader, int exponent) {
-    if (is_plain_constant(graph_, v)) {
-      const Node& node = graph_.node(reader);
+    if (is_plain_constant(*graph_, v)) {
+      const Node& node = graph_->node(reader);
       for (size_t i = 0; i < node.inputs.size(); ++i)
         if (node.inputs[i] == v) constants_.push_back({reader, i, exponent});
       return true;
     }
-    const Node* node = graph_.producer(v);
-    return node && is_only_read_by(graph_, v, reader) && scale(*node, exponent);
+    const Node* node = graph_->producer(v);
+    if (!node || !is_only_read_by(*graph_, v, reader)) return false;
+    values_.emplace_back(v, exponent);
+    return scale(*node, exponent);
+  }
+
+  // Whether halves hold all that is scaled.
+  bool fits(const Observations& seen) const {
+    return std::all_of(values_.begin(), values_.end(), [&](const auto& scaled) {
+      const Observation& o = seen.values[scaled.first.index];
+      return !o.seen() || std::ldexp(std::max(o.max, -o.min), -scaled.second) < std::ldexp(1.0f, kLargest);
+    });
   }
 
   void apply(Graph& graph) const {
@@ -83,6 +94,7 @@ class Scaling {
       if (scale(node.input(i), node.id, exponent)) return true;
       constants_ = before.constants_;
       bounds_ = before.bounds_;
+      values_ = before.values_;
     }
     return false;
   }
@@ -113,21 +125,22 @@ class Scaling {
       case Op::matmul:
         if (node.op == Op::mul && node.input(0) == node.input(1))
           return exponent % 2 == 0 && scale(node.input(0), node.id, exponent / 2);
-        return is_plain_constant(graph_, node.input(0)) ? scale_one(node, 1, 0, exponent)
-                                                        : scale_one(node, 0, 1, exponent);
+        return is_plain_constant(*graph_, node.input(0)) ? scale_one(node, 1, 0, exponent)
+                                                         : scale_one(node, 0, 1, exponent);
       case Op::convolution:
       case Op::linear:
         if (node.attrs.text("activation") != "none") return false;
         if (node.inputs.size() > 2 && node.input(2).valid() && !scale(node.input(2), node.id, exponent))
           return false;
-        return is_plain_constant(graph_, node.input(1)) && scale_one(node, 0, 1, exponent);
+        return is_plain_constant(*graph_, node.input(1)) && scale_one(node, 0, 1, exponent);
       default:
         return false;
     }
   }
 
-  const Graph& graph_;
+  const Graph* graph_;
   std::vector<Edit> constants_, bounds_;
+  std::vector<std::pair<ValueId, int>> values_;  // and their exponents
 };
 
 void add_to_result(Graph& graph, NodeId log, float addend) {
@@ -159,12 +172,20 @@ size_t scale_logarithms(Graph& graph, const Observations& seen) {
     const auto unit = log_of_2(node.op);
     const ValueId x = node.input(0);
     if (!unit || x.index >= seen.values.size() || !(seen.values[x.index].max > 0)) continue;
-    const int exponent = std::ilogb(seen.values[x.index].max) + 1 - kLargest;
-    const int whole = exponent > 0 ? (exponent + kSteps - 1) / kSteps * kSteps : exponent / kSteps * kSteps;
-    Scaling scaling(graph);
-    if (whole == 0 || !scaling.scale(x, id, whole)) continue;
-    scaling.apply(graph);
-    add_to_result(graph, id, static_cast<float>(whole * *unit));
+    // What lies before the largest operand, its square say, may be larger.
+    const int least = (std::ilogb(seen.values[x.index].max) + 1 - kLargest) / kSteps * kSteps;
+    std::optional<Scaling> scaling;
+    int exponent = least;
+    for (; exponent <= least + kMostMore; exponent += kSteps) {
+      Scaling one(graph);
+      if (!one.scale(x, id, exponent)) break;
+      if (!one.fits(seen)) continue;
+      scaling = std::move(one);
+      break;
+    }
+    if (!scaling || exponent == 0) continue;
+    scaling->apply(graph);
+    add_to_result(graph, id, static_cast<float>(exponent * *unit));
     ++count;
   }
   return count;

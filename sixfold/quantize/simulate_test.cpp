@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "sixfold/quantize/bias.h"
 #include "sixfold/quantize/calibrate.h"
@@ -457,6 +458,71 @@ TEST(Improve, takes_the_observer_that_gives_most_and_holds_samples_back) {
   EXPECT_GT(judged->sqnr_db, 15);
   EXPECT_EQ(held_back(15), 0u);
   EXPECT_EQ(held_back(1000), 8u);
+}
+
+TEST(Meter, of_graphs_by_part_each_judges_its_own_samples) {
+  const Graph real = graph_of(kNet);
+  const auto samples = waves(4);
+  const auto meter = std::move(Meter::create(real, *samples, 4, 2)).value();
+  Graph fine = real, rough = real;
+  fine.value(real.outputs[0].value).encoding = grid(0.02f, 128);
+  rough.value(real.outputs[0].value).encoding = grid(0.5f, 128);
+  const Graph both[] = {fine, rough}, same[] = {rough, rough};
+  const double mixed = (*meter)(both).value(), alone = (*meter)(rough).value();
+  EXPECT_GT(mixed, alone + 2);  // half of the noise
+  EXPECT_LT(mixed, alone + 4);
+  EXPECT_EQ((*meter)(same).value(), alone);
+}
+
+TEST(Improve, tries_are_judged_by_samples_that_had_no_part_in_them) {
+  const Graph real = graph_of(kNet);
+  for (const auto& [count, apart] : {std::pair(24, 6u), std::pair(8, 2u)}) {  // of few, each third its own
+    std::set<uint64_t> tried;
+    uint64_t last = 0;
+    const auto make = [&](const Observations& seen, const RangeChoice&, Wide) -> Result<Graph> {
+      tried.insert(last = seen.samples);
+      return coarse(real);
+    };
+    auto got =
+        quantize_well(real, *waves(count), make,
+                      {.observers = {Observer::min_max, Observer::mse}, .automatic = true, .threads = 1});
+    ASSERT_TRUE(got.ok()) << got.error().message();
+    EXPECT_TRUE(tried.contains(got->calibrated - apart)) << count;
+    EXPECT_EQ(last, got->calibrated);  // what is taken is made of all
+  }
+}
+
+TEST(Improve, cuts_nothing_off_that_gains_a_trifle) {
+  const Graph real = graph_of(kNet);
+  for (const float cut : {0.495f, 0.4f}) {  // steps with a range that is cut; else 0.5
+    const auto make = [&](const Observations&, const RangeChoice& ranges, Wide) -> Result<Graph> {
+      Graph q = real;
+      q.value(real.outputs[0].value).encoding = grid(ranges.observer == Observer::mse ? cut : 0.5f, 128);
+      return q;
+    };
+    auto got =
+        quantize_well(real, *waves(16), make,
+                      {.observers = {Observer::min_max, Observer::mse}, .automatic = true, .threads = 1});
+    ASSERT_TRUE(got.ok()) << got.error().message();
+    EXPECT_EQ(got->ranges.observer, cut > 0.45f ? Observer::min_max : Observer::mse);
+  }
+}
+
+TEST(Improve, room_for_other_samples_stays_where_it_costs_nothing) {
+  const Graph real = graph_of(kNet);
+  for (const bool costs : {false, true}) {
+    const auto make = [&](const Observations& seen, const RangeChoice&, Wide) -> Result<Graph> {
+      Graph q = real;
+      const bool roomy = seen.values[real.outputs[0].value.index].mean_reach > 0;
+      q.value(real.outputs[0].value).encoding = grid(roomy && costs ? 0.3f : 0.2f, 128);
+      return q;
+    };
+    ImproveOptions options{.observers = {Observer::mse}, .automatic = true, .threads = 1};
+    options.halves = true;
+    auto got = quantize_well(real, *waves(16), make, options);
+    ASSERT_TRUE(got.ok()) << got.error().message();
+    EXPECT_EQ(got->seen.values[real.outputs[0].value.index].mean_reach > 0, !costs);
+  }
 }
 
 }  // namespace

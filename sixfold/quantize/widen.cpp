@@ -224,6 +224,10 @@ class CostlyNodes {
     return out;
   }
 
+  double micros_of(const std::set<uint32_t>& nodes) {
+    return micros_of(std::vector(nodes.begin(), nodes.end()));
+  }
+
  private:
   struct Costly {
     std::vector<uint32_t> nodes;
@@ -279,6 +283,10 @@ std::set<uint32_t> find_costly_nodes(const Graph& graph, const QuantizePlan& pla
   CostlyNodes nodes(graph, cost);
   nodes.look(plan, seen);
   return nodes.find(most_micros);
+}
+
+double wide_micros(const Graph& graph, const std::set<uint32_t>& nodes, const WideCost& cost) {
+  return CostlyNodes(graph, cost).micros_of(nodes);
 }
 
 std::set<uint32_t> find_first_nodes(const Graph& graph) {

@@ -27,6 +27,8 @@ struct WideCost {
 // Nothing where less than nine tenths of all the noise are theirs.
 std::set<uint32_t> find_costly_nodes(const Graph& graph, const QuantizePlan& plan, const Observations& seen,
                                      const WideCost& cost, double most_micros);
+// What such nodes take more, with the converts around them.
+double wide_micros(const Graph& graph, const std::set<uint32_t>& nodes, const WideCost& cost);
 
 // What lies around a model's ends, of NodeId::index: a first layer sees edges and corners that few elements
 // are, and what a last layer reads nothing after it evens out.

@@ -72,5 +72,62 @@ TEST(Widen, ends_are_three_first_products_and_what_the_last_one_reads) {
   EXPECT_EQ(names(find_last_nodes(graph)), (std::set<std::string>{"r3", "r4", "s", "o", "z"}));
 }
 
+// Two chains that are added: one of them has a value that 8 bits tell little of.
+TEST(Widen, sixteen_bits_go_where_eight_cost_most_for_their_time) {
+  const Graph graph = graph_of(R"(
+input %x: f32[1, 4]
+%a = exp(%x) : f32[1, 4]
+%b = neg(%a) : f32[1, 4]
+%c = abs(%x) : f32[1, 4]
+%d = neg(%c) : f32[1, 4]
+%s = add(%b, %d) : f32[1, 4]
+output %s
+)");
+  QuantizeOptions options;
+  options.scheme.activation_bits = 8;
+  const auto plan = annotate(graph, options);
+  ASSERT_TRUE(plan.ok());
+  Observations seen = seen_all(graph, -2, 2);
+  for (const Value& v : graph.values()) seen.values[v.id.index] = with_outlier(4);
+  seen.values[named(graph, "a").index] = with_outlier(60);
+  const auto found = [&](double micros, double convert = 0) {
+    const WideCost cost{.node = [](const Node&) { return 1.0; }, .convert = [=](ValueId) { return convert; }};
+    std::set<std::string> out;
+    for (const uint32_t i : find_costly_nodes(graph, *plan, seen, cost, micros))
+      out.insert(graph.value(graph.node({i}).output()).name);
+    return out;
+  };
+  const std::set<std::string> around{"a", "b"}, all{"a", "b", "c", "d", "s"};
+  EXPECT_EQ(found(2), around);  // what gives it and what reads it
+  EXPECT_EQ(found(100), all);
+  EXPECT_EQ(found(1), std::set<std::string>());       // not even those
+  EXPECT_EQ(found(2, 0.5), std::set<std::string>());  // what it takes to convert around them
+  EXPECT_EQ(found(2.5, 0.5), around);
+  // Where no value is worse than the others, so few nodes have too little of the noise.
+  seen.values[named(graph, "a").index] = with_outlier(4);
+  EXPECT_EQ(found(2), std::set<std::string>());
+}
+
+TEST(Widen, bands_of_a_spectrum_are_part_of_its_logarithm) {
+  const Graph graph = graph_of(R"(
+input %x: f32[4, 4]
+constant %w: f32[4, 4] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
+%r = matmul(%w, %x) : f32[4, 4]
+%p = mul(%r, %r) : f32[4, 4]
+%m = matmul(%w, %p) : f32[4, 4]
+%l = log(%m) : f32[4, 4]
+%other = matmul(%w, %r) : f32[4, 4]
+%k = log(%other) : f32[4, 4]
+output %l
+output %k
+)");
+  Observations seen = seen_all(graph, 0, 4000);
+  for (const char* name : {"m", "other"}) seen.values[named(graph, name).index] = with_outlier(40000);
+  std::set<std::string> out;
+  for (const uint32_t i : find_logarithms(graph, seen))
+    out.insert(graph.value(graph.node({i}).output()).name);
+  EXPECT_EQ(out, (std::set<std::string>{"p", "m", "l", "k"}));  // what is no power ends at its product
+}
+
 }  // namespace
 }  // namespace sixfold
