@@ -134,7 +134,7 @@ void norm_row(const NormRow& norm, const void* x, void* y, int64_t n);
 // all that follows of a row is one of the vector unit's own floats (cpu/qfloat.h). y = floor(v + bias), of an
 // RMS norm with v = x * (gain * inverse root), of a layer norm with v = (x - mean) * inverse * gain + 1/2.
 // There the mean is cut to 2^-15 of a number, with 8 bits to 2^-6, and the inverse deviation in steps of the
-// result has 16 bits, with 8 bits whole parts of 2^-16.
+// result has 16 bits: rounded, 31 places at the most, or cut, with 8 bits, which have 16 places.
 struct DeviceNormRow {
   Stored in = Stored::u16, out = Stored::u16;
   bool rms = false;

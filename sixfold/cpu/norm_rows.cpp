@@ -178,16 +178,13 @@ void device_norm_as(const DeviceNormRow& s, const T* x, U* y, int64_t n) {
   const double mean = std::floor(scaled(wide, 3, 1 / count) * kParts) / kParts - offset;
   const double variance = scaled(spread, 4, 1 / static_cast<float>(n * n));
   double factor = product(inverse_root(sum(variance, s.epsilon), kBytes ? 2 : 3), s.step);
-  if (kBytes) {
-    factor = std::floor(factor * 65536) / 65536;
-  } else {
-    // 16 bits of it, 31 places at the most.
-    int exponent = 0;
-    std::frexp(factor, &exponent);
-    const int places = std::min(16 - exponent, 31);
-    factor = std::ldexp(std::min(std::floor(std::ldexp(factor, places) + 0.5), 65535.0), -places);
-  }
-  if (spread == 0) factor = 0;  // equal numbers are beside their mean
+  // 16 bits of it, 16 or 31 places at the most.
+  int exponent = 0;
+  std::frexp(factor, &exponent);
+  const int places = std::min(16 - exponent, kBytes ? 16 : 31);
+  factor = std::min(std::floor(std::ldexp(factor, places) + (kBytes ? 0 : 0.5)), 65535.0);
+  factor = std::ldexp(factor, -places);
+  if (!kBytes && spread == 0) factor = 0;  // equal numbers are beside their mean
   layer_results(Reals(), s, mean, factor, x, y, n, &i);
   layer_results(OneReal(), s, mean, factor, x, y, n, &i);
 }

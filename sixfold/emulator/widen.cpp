@@ -1,6 +1,7 @@
 #include "sixfold/emulator/widen.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <optional>
 #include <vector>
@@ -47,31 +48,97 @@ bool has_one_matrix(const TensorDef& t) {
   return true;
 }
 
-// Whether the device computed tensor t into its tiles.
-bool lies_in_tiles(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring) {
+std::vector<uint32_t> axes_of(const TensorDef& t) {  // but those of one
+  std::vector<uint32_t> out;
+  std::ranges::copy_if(t.dims, std::back_inserter(out), [](uint32_t extent) { return extent != 1; });
+  return out;
+}
+
+// The op whose results the device computed into its tiles, if tensor t has them there.
+const OpDef* made_in_tiles(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring) {
   bool same_axes = true;
   const OpDef* made = wiring.maker[t];
   for (; made && made->type == "Reshape" && !made->in.empty() && made->in[0] != kNone;
        made = wiring.maker[made->in[0]]) {
-    const auto axes = [&](uint32_t tensor) {
-      std::vector<uint32_t> out;
-      std::copy_if(tensors[tensor].dims.begin(), tensors[tensor].dims.end(), std::back_inserter(out),
-                   [](uint32_t extent) { return extent != 1; });
-      return out;
-    };
-    const std::vector<uint32_t> from = axes(made->in[0]), to = axes(made->out[0]);
-    if (from.empty() || to.empty() || from.back() != to.back()) return false;
+    const std::vector<uint32_t> from = axes_of(tensors[made->in[0]]), to = axes_of(tensors[made->out[0]]);
+    if (from.empty() || to.empty() || from.back() != to.back()) return nullptr;
     same_axes = same_axes && from == to;
   }
-  if (!made) return false;
-  if (made->type == "FullyConnected") return true;
-  if (!same_axes) return false;
+  if (!made) return nullptr;
+  if (made->type == "FullyConnected") return made;
+  if (!same_axes) return nullptr;
   if (made->type == "MatMul")
-    return made->in.size() > 1 && made->in[1] != kNone && has_one_matrix(tensors[made->in[1]]);
+    return made->in.size() > 1 && made->in[1] != kNone && has_one_matrix(tensors[made->in[1]]) ? made
+                                                                                               : nullptr;
   for (const char* type : {"Conv2d", "DepthWiseConv2d", "TransposeConv2d", "ElementWiseAdd", "LayerNorm",
                            "RmsNorm", "Softmax", "PoolAvg2d"})
-    if (made->type == type) return true;
-  return false;
+    if (made->type == type) return made;
+  return nullptr;
+}
+
+// How tensor t, which is converted from 16 bits to 16, lies when it is.
+void place(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring, TensorDef& out) {
+  const OpDef* made = wiring.maker[t];
+  while (made && made->type == "Reshape" && !made->in.empty() && made->in[0] != kNone &&
+         axes_of(tensors[made->in[0]]) == axes_of(tensors[made->out[0]]))
+    made = wiring.maker[made->in[0]];
+  if (!made || made->type != "Transpose" || made->in.empty() || made->in[0] == kNone) {
+    out.in_tiles = made_in_tiles(t, tensors, wiring) != nullptr;
+    return;
+  }
+  const TensorDef& before = tensors[made->in[0]];
+  std::vector<uint32_t> order;
+  for (const ParamDef& p : made->params) {
+    if (p.name != "perm") continue;
+    order.resize(p.bytes.size() / sizeof(uint32_t));
+    std::memcpy(order.data(), p.bytes.data(), order.size() * sizeof(uint32_t));
+  }
+  if (order.size() != before.rank()) return;
+  std::erase_if(order, [&](uint32_t axis) { return before.dims[axis] == 1; });
+  const OpDef* maker = made_in_tiles(made->in[0], tensors, wiring);
+  const auto is = [maker](const char* type) { return maker && maker->type == type; };
+  const bool last_is_first =
+      order.size() > 2 && order.front() > order.back() && std::is_sorted(order.begin() + 1, order.end());
+  if (is("FullyConnected") || is("Conv2d") || is("DepthWiseConv2d") || is("TransposeConv2d") ||
+      is("Softmax") || (last_is_first && before.kind == TensorKind::native)) {
+    out.in_tiles = true;
+    return;
+  }
+  std::vector<uint32_t> strides(before.rank(), 1);
+  for (size_t d = before.rank(); d-- > 1;) strides[d - 1] = strides[d] * before.dims[d];
+  out.places.assign(out.rank(), 0);
+  for (size_t d = 0, axis = 0; d < out.rank(); ++d)
+    if (out.dims[d] != 1) out.places[d] = strides[order[axis++]];
+}
+
+// Whether op reads tensor t in tiles, so that what made it computes there, too.
+bool reads_tiles(const OpDef& op, uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring) {
+  if (op.in.empty() || op.in[0] != t || op.out.empty() || op.out[0] == kNone) return false;
+  if (op.type == "LayerNorm" || op.type == "FullyConnected") return true;
+  if (op.type == "Reshape") {
+    const auto& readers = wiring.readers[op.out[0]];
+    return !readers.empty() && std::ranges::all_of(readers, [&](const OpDef* next) {
+      return next->type == "FullyConnected" && next->in[0] == op.out[0];
+    });
+  }
+  // Matrices of whole tiles' rows are one matrix.
+  const TensorDef& x = tensors[t];
+  return op.type == "MatMul" && x.rank() > 1 && (has_one_matrix(x) || x.dims[x.rank() - 2] % 8 != 0);
+}
+// A product of 16 bits with one number above zero that is read in tiles alone.
+bool is_tiled_product(const OpDef& op, std::span<const TensorDef> tensors, const Wiring& wiring) {
+  if (op.type != "ElementWiseMultiply" || op.in.size() != 2 || op.out.size() != 1) return false;
+  const uint32_t y = op.out[0];
+  if (op.in[0] == kNone || op.in[1] == kNone || tensors[y].kind != TensorKind::native) return false;
+  const bool first = tensors[op.in[0]].is_constant();
+  const TensorDef &one = tensors[op.in[first ? 0 : 1]], &x = tensors[op.in[first ? 1 : 0]];
+  const auto is_wide = [](const TensorDef& t) {
+    return qnn::is_fixed(t.dtype) && qnn::size_of(t.dtype) == 2;
+  };
+  return one.is_constant() && one.count() == 1 && !x.is_constant() && is_wide(one) && is_wide(x) &&
+         is_wide(tensors[y]) && x.dims == tensors[y].dims && !wiring.readers[y].empty() &&
+         std::ranges::all_of(wiring.readers[y],
+                             [&](const OpDef* reader) { return reads_tiles(*reader, y, tensors, wiring); });
 }
 
 // The sums in their unit, which differs by channel; of 16 bits in parts of 256 of it.
@@ -95,10 +162,11 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
   std::map<uint32_t, TensorDef> out;
   for (const OpDef& op : ops) {
     if (is_gate(op, tensors, wiring)) out.emplace(op.out[0], tensors[op.out[0]]).first->second.is_gate = true;
+    if (is_tiled_product(op, tensors, wiring))
+      out.emplace(op.out[0], tensors[op.out[0]]).first->second.in_tiles = true;
     if (op.type == "Convert" && op.in.size() == 1 && op.in[0] != kNone &&
-        tensors[op.in[0]].kind == TensorKind::native && qnn::is_fixed(tensors[op.in[0]].dtype) &&
-        lies_in_tiles(op.in[0], tensors, wiring))
-      out.emplace(op.in[0], tensors[op.in[0]]).first->second.in_tiles = true;
+        tensors[op.in[0]].kind == TensorKind::native && qnn::is_fixed(tensors[op.in[0]].dtype))
+      place(op.in[0], tensors, wiring, out.emplace(op.in[0], tensors[op.in[0]]).first->second);
     if (!is_hard_swish(op) || op.in.empty() || op.in[0] == kNone || op.out.size() != 1) continue;
     const uint32_t t = op.in[0];
     const TensorDef& between = tensors[t];

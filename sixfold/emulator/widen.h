@@ -13,7 +13,10 @@ namespace sixfold::emulator {
 // number: what prepare sees of it. Floats: widen_float.h.
 // What is converted from 16 bits to 16 is told whether it lies in tiles: what a convolution, a linear layer,
 // a product with one matrix, a sum, a norm, a softmax or a mean gave does, also behind a reshape that only
-// adds or drops axes of one (behind a linear layer one that keeps the rows, too).
+// adds or drops axes of one (behind a linear layer one that keeps the rows, too). Behind a transposition it is
+// converted as it was before: in tiles what a convolution, a linear layer or a softmax gave, else by places
+// there. With the last axis first it lies in tiles, if an op made it.
+// A product of 16 bits with one number that is read in tiles alone is a conversion of the other operand, there.
 std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors, std::span<const OpDef> ops);
 
 }  // namespace sixfold::emulator

@@ -95,8 +95,8 @@ void set_wide_choice(cpu::FixedPair& p, const TensorDef& a, const TensorDef& b, 
 // is 8 times the factor as a fraction of 31 bits; a factor of an eighth or more is halved until it is one,
 // and results are doubled after they are rounded.
 cpu::WideProduct wide_product_of(const TensorDef& a, const TensorDef& b, const TensorDef& y) {
-  const double factor = static_cast<double>(a.encoding().scale * (1.0f / y.encoding().scale)) *
-                        static_cast<double>(b.encoding().scale);
+  const float product = a.encoding().scale * b.encoding().scale;
+  const auto factor = static_cast<double>(product / y.encoding().scale);
   const Limits limits = limits_of(y.dtype);
   int exponent = 0;
   std::frexp(factor, &exponent);

@@ -72,6 +72,20 @@ Result<const uint8_t*> gated_table(const TensorDef& in, const TensorDef& out, Pr
   });
 }
 
+// A product of 16 bits with one number in the device's tiles (widen.h): the other operand, converted as sums
+// are.
+struct Scaled {
+  cpu::FixedRecode recode;
+  int64_t count;
+  size_t from;
+
+  void run(const Run& run) const {
+    run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      cpu::recode_row(recode, run.ins[from] + 2 * begin, run.outs[0] + 2 * begin, end - begin, begin);
+    });
+  }
+};
+
 }  // namespace
 
 Result<std::optional<Step>> prepare_with_constant(const OpView& op, Prepare& prepare) {
@@ -98,6 +112,17 @@ Result<std::optional<Step>> prepare_with_constant(const OpView& op, Prepare& pre
       Step step = prepare.step(Move{y.size_bytes(), from});
       step.copies = from == 0;
       return std::optional(step);
+    }
+  }
+  if (op.type == "ElementWiseMultiply" && y.in_tiles) {
+    SF_ASSIGN(const float* factor, prepare.pack_values<float>(1, [&](std::span<float> out) {
+      out[0] = static_cast<float>(read_constant(constant)[0]);
+    }));
+    if (*factor > 0) {
+      TensorDef scaled = x;
+      scaled.quantization = ScaleOffset{x.encoding().scale * *factor, x.encoding().offset};
+      const Recode recode = Recode::between(scaled, y, /*tiled=*/true);
+      return std::optional(prepare.step(Scaled{recode.rows(x.dtype, y.dtype), y.count(), from}));
     }
   }
   if (qnn::size_of(y.dtype) != 1 || constant.count() != 1) return std::optional<Step>();

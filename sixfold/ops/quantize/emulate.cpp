@@ -25,8 +25,28 @@ struct Convert {
   Recode recode;
   DataType in, out;
   int64_t count;
+  // Of numbers that are converted before they are transposed: which rows of the last axis begin at an odd
+  // place, and whether its places are odd and even in turn. Else empty.
+  std::vector<uint8_t> odd_rows = {};
+  bool in_turn = true;
+
+  void run_rows(const Run& run) const {
+    const auto rows = static_cast<int64_t>(odd_rows.size()), n = count / rows;
+    const auto step_in = n * static_cast<int64_t>(qnn::size_of(in)),
+               step_out = n * static_cast<int64_t>(qnn::size_of(out));
+    run.pool.for_ranges(
+        rows, std::max<int64_t>(1, cpu::kElementwiseGrain / n), [&](int64_t begin, int64_t end) {
+          cpu::FixedRecode kinds[] = {recode.rows(in, out), recode.rows(in, out)};
+          if (!in_turn) kinds[0].add[1] = kinds[0].add[0], kinds[1].add[0] = kinds[1].add[1];
+          for (int64_t r = begin; r < end; ++r) {
+            const uint8_t odd = odd_rows[static_cast<size_t>(r)];
+            cpu::recode_row(kinds[odd], run.ins[0] + r * step_in, run.outs[0] + r * step_out, n, odd);
+          }
+        });
+  }
 
   void run(const Run& run) const {
+    if (!odd_rows.empty()) return run_rows(run);
     if (!recode.same && is_narrow_fixed(in) && is_narrow_fixed(out) && recode.fits_rows())
       return run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
         cpu::recode_row(recode.rows(in, out), run.ins[0] + begin * static_cast<int64_t>(qnn::size_of(in)),
@@ -195,7 +215,18 @@ Result<Step> prepare_convert(const OpView& op, Prepare& prepare) {
   if (qnn::is_fixed(x.dtype) && y.is_float())
     return prepare.step(Dequantize{Codec::of(x), y.dtype, y.kind == TensorKind::app_read, x.count()});
   if (x.is_float() || y.is_float()) return prepare.step(Cast{Codec::of(x), Codec::of(y), x.count()});
-  return prepare.step(Convert{Recode::between(x, y, x.in_tiles), x.dtype, y.dtype, x.count()});
+  Convert step{Recode::between(x, y, x.in_tiles), x.dtype, y.dtype, x.count()};
+  if (step.recode.odd_is_cut && !step.recode.same && step.recode.fits_rows() && !x.places.empty()) {
+    step.in_turn = x.places.back() % 2 != 0;
+    step.odd_rows.assign(1, 0);
+    for (size_t d = 0; d + 1 < x.rank(); ++d) {
+      std::vector<uint8_t> rows;
+      for (const uint8_t first : step.odd_rows)
+        for (uint32_t i = 0; i < x.dims[d]; ++i) rows.push_back((first + i * x.places[d]) % 2);
+      step.odd_rows = std::move(rows);
+    }
+  }
+  return prepare.step(std::move(step));
 }
 
 Status check_quantize(const OpView& op, const DeviceModel&) {
