@@ -45,8 +45,7 @@ Result<ImproveOptions> improvements(const HtpChoice& choice, int activation_bits
   } else if (activation_bits > 8) {
     out.observers = {Observer::mse};  // with 16 bits, room for what samples did not show is what counts
   } else {
-    // Averages follow the first sample: what they cut off of others is seldom seen by those that judge.
-    out.observers = {Observer::min_max, Observer::mse, Observer::percentile};
+    out.observers = {Observer::min_max, Observer::mse, Observer::percentile, Observer::moving_average};
   }
   if (choice.rounding != "nearest" && choice.rounding != "adaround" && choice.rounding != "auto")
     return invalid_argument("--rounding is ", choice.rounding, ", expected auto, nearest or adaround");

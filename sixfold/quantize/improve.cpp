@@ -37,6 +37,19 @@ size_t numbers_of(const Graph& graph) {
   return sum;
 }
 
+// Whether values of nine in ten reach about as far in each sample. Averages follow the first one: of others
+// that go further they cut off what those that judge seldom show.
+bool are_samples_alike(const Observations& seen) {
+  constexpr float kAlike = 1.5f;  // the furthest of all samples, as a part of the mean one
+  std::vector<float> further;
+  for (const Observation& o : seen.values)
+    if (o.seen() && o.mean_reach > 0) further.push_back(std::max(o.max, -o.min) / o.mean_reach);
+  const size_t most = further.size() * 9 / 10;
+  if (most >= further.size()) return false;
+  std::nth_element(further.begin(), further.begin() + static_cast<ptrdiff_t>(most), further.end());
+  return further[most] < kAlike;
+}
+
 }  // namespace
 
 bool calibrates_in_bf16(const Graph& real, const ImproveOptions& options) {
@@ -98,7 +111,8 @@ Status Improving::calibrate_all() {
       if (sample % step == 0 && sample / step < outputs.size()) outputs[sample / step] = model.copy_outputs();
     };
   const size_t judges = spread_samples(*calibration_, judging)->count();
-  if (options_.automatic && !few_ && !options_.halves) {
+  // Two judges, of a model that takes long, are too few to be worth another graph.
+  if (options_.automatic && !few_ && !options_.halves && judges > kLeastMeterSamples) {
     calibrating.parts = judges * kPartsOfAll <= out_.calibrated ? 1 : std::min(judges, kParts);
     calibrating.part_of = [parts = calibrating.parts, judges,
                            step = spread_step(out_.calibrated, judging)](size_t sample) {
@@ -109,6 +123,7 @@ Status Improving::calibrate_all() {
   SF_ASSIGN(PartedObservations seen, calibrate_in_parts(real_, *calibration_, calibrating));
   out_.seen = std::move(seen.all);
   fits_ = std::move(seen.without);
+  const bool alike = are_samples_alike(out_.seen);
   set_reaches(false);  // until choose_room
   if (options_.doubt)
     for (const std::string& what : doubts_about(real_, out_.seen)) options_.doubt(what);
@@ -118,7 +133,9 @@ Status Improving::calibrate_all() {
   // With 16 bits there is room for what some samples did not show. One alone is there to be tried itself.
   if (few_ && (observers_.size() > 1 || out_.calibrated == 1)) observers_ = {Observer::min_max};
   if (options_.automatic && !few_ && work_ > kMeterWork / kLeastMeterSamples)
-    std::erase(observers_, Observer::percentile);
+    std::erase_if(observers_,
+                  [](Observer o) { return o == Observer::percentile || o == Observer::moving_average; });
+  if (options_.automatic && !alike && observers_.size() > 1) std::erase(observers_, Observer::moving_average);
   out_.ranges.observer = observers_.empty() ? Observer::mse : observers_[0];
   if (observers_.size() > 1 || improves_) {
     SF_ASSIGN(meter_, Meter::create(real_, *calibration_, judging, options_.threads, std::move(outputs),

@@ -76,14 +76,15 @@ Status Improving::choose_observer() {
     SF_ASSIGN(now_, attempt(out_.ranges, Wide::none));
     return {};
   }
-  // Nothing is cut off unless that is seen to gain: of what others are, samples tell too little.
+  // What cuts off without asking what it costs must be seen to gain: of what others are, samples tell little.
   double plain = -std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < observers_.size(); ++i) {
-    SF_ASSIGN(Try one, attempt({observers_[i], {}, {}}, Wide::none));
-    out_.tried.emplace_back(observers_[i], one.decibels);
-    if (observers_[i] == Observer::min_max) plain = one.decibels;
-    if (one.decibels > now_.decibels &&
-        one.decibels >= plain + (observers_[i] == Observer::min_max ? 0 : kLeastRangeGain))
+    const Observer observer = observers_[i];
+    SF_ASSIGN(Try one, attempt({observer, {}, {}}, Wide::none));
+    out_.tried.emplace_back(observer, one.decibels);
+    if (observer == Observer::min_max) plain = one.decibels;
+    const bool cuts = observer != Observer::min_max && observer != Observer::mse;
+    if (one.decibels > now_.decibels && one.decibels >= plain + (cuts ? kLeastRangeGain : 0))
       now_ = std::move(one);
     progress("choosing ranges", i + 1, observers_.size());
   }

@@ -497,14 +497,15 @@ TEST(Improve, cuts_nothing_off_that_gains_a_trifle) {
   for (const float cut : {0.495f, 0.4f}) {  // steps with a range that is cut; else 0.5
     const auto make = [&](const Observations&, const RangeChoice& ranges, Wide) -> Result<Graph> {
       Graph q = real;
-      q.value(real.outputs[0].value).encoding = grid(ranges.observer == Observer::mse ? cut : 0.5f, 128);
+      q.value(real.outputs[0].value).encoding =
+          grid(ranges.observer == Observer::percentile ? cut : 0.5f, 128);
       return q;
     };
-    auto got =
-        quantize_well(real, *waves(16), make,
-                      {.observers = {Observer::min_max, Observer::mse}, .automatic = true, .threads = 1});
+    auto got = quantize_well(
+        real, *waves(16), make,
+        {.observers = {Observer::min_max, Observer::percentile}, .automatic = true, .threads = 1});
     ASSERT_TRUE(got.ok()) << got.error().message();
-    EXPECT_EQ(got->ranges.observer, cut > 0.45f ? Observer::min_max : Observer::mse);
+    EXPECT_EQ(got->ranges.observer, cut > 0.45f ? Observer::min_max : Observer::percentile);
   }
 }
 
@@ -522,6 +523,28 @@ TEST(Improve, room_for_other_samples_stays_where_it_costs_nothing) {
     auto got = quantize_well(real, *waves(16), make, options);
     ASSERT_TRUE(got.ok()) << got.error().message();
     EXPECT_EQ(got->seen.values[real.outputs[0].value.index].mean_reach > 0, !costs);
+  }
+}
+
+TEST(Improve, averages_are_tried_where_samples_are_alike) {
+  const Graph real = graph_of(kNet);
+  for (const bool alike : {false, true}) {
+    std::vector<std::vector<Tensor>> rows;
+    for (int i = 0; i < 16; ++i) {
+      rows.push_back({wave({1, 2, 4, 4}, static_cast<float>(i))});
+      auto* x = reinterpret_cast<float*>(const_cast<std::byte*>(rows.back()[0].data));
+      if (!alike && i == 3) std::transform(x, x + 32, x, [](float y) { return 4 * y; });
+    }
+    const auto make = [&](const Observations&, const RangeChoice&, Wide) -> Result<Graph> {
+      return coarse(real);
+    };
+    auto got = quantize_well(
+        real, *samples_of(rows), make,
+        {.observers = {Observer::min_max, Observer::moving_average}, .automatic = true, .threads = 1});
+    ASSERT_TRUE(got.ok()) << got.error().message();
+    bool tried = false;
+    for (const auto& t : got->tried) tried |= t.first == Observer::moving_average;
+    EXPECT_EQ(tried, alike);
   }
 }
 
