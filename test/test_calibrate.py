@@ -296,21 +296,26 @@ def test_several_processes_give_the_same_bytes(digits, stacked, wanted, tmp_path
         pytest.skip("mpirun is not there: tools/install.sh test installs OpenMPI")
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
-    def run(calib):
-        text = [mpirun, "-n", "3", str(SIXFOLD), *(str(a) for a in command(tmp_path / "m.pte", calib, *FAST))]
+    def run(calib, *flags):
+        text = [mpirun, "-n", "3", str(SIXFOLD), *(str(a) for a in command(tmp_path / "m.pte", calib, *flags))]
         return subprocess.run(text, capture_output=True, text=True, timeout=120, env=environment)
 
-    done = run(stacked)
+    done = run(stacked, *FAST)
     if "built without OpenMPI" in done.stderr:
         pytest.skip("this program was built before OpenMPI was there")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("wrote ") == 1
     assert (tmp_path / "m.pte").read_bytes() == wanted
+    # Weights are rounded by what layers read in all samples.
+    np.savez(tmp_path / "many.npz", in0=np.load(TEST_SET)["in0"][:24])
+    words = command(tmp_path / "one.pte", tmp_path / "many.npz", "--rounding", "adaround")
+    assert call(*words).returncode == 0 and run(tmp_path / "many.npz", "--rounding", "adaround").returncode == 0
+    assert (tmp_path / "m.pte").read_bytes() == (tmp_path / "one.pte").read_bytes()
     (tmp_path / "m.pte").unlink()
     bad = digits.copy()
     bad[1].flat[0] = np.nan
     bad[4].flat[0] = np.nan
     np.savez(tmp_path / "nan.npz", in0=bad)
-    done = run(tmp_path / "nan.npz")
+    done = run(tmp_path / "nan.npz", *FAST)
     assert done.returncode != 0 and "row 1" in done.stderr and "NaN" in done.stderr
     assert not (tmp_path / "m.pte").exists()

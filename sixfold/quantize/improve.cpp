@@ -121,6 +121,10 @@ Status Improving::calibrate_all() {
     };
   }
   SF_ASSIGN(PartedObservations seen, calibrate_in_parts(real_, *calibration_, calibrating));
+  if (rows_) {
+    SF_ASSIGN(const Ranks ranks, Ranks::get());
+    rows_->exchange(ranks);
+  }
   out_.seen = std::move(seen.all);
   fits_ = std::move(seen.without);
   const bool alike = are_samples_alike(out_.seen);

@@ -1,6 +1,7 @@
 #include "sixfold/quantize/layer_rows.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "sixfold/base/recycled.h"
@@ -95,8 +96,34 @@ void LayerRows::look(size_t sample, ValueId value, const cpu::TensorDesc& desc, 
   if (sample >= samples_ || desc.dtype != DType::f32) return;
   for (const size_t i : readers_[value.index])
     if (memory_[i])
-      take(layers_[i], sample, desc, static_cast<const float*>(data),
-           reinterpret_cast<float*>(memory_[i].data()) + sample * floats_of(layers_[i]));
+      take(layers_[i], sample, desc, static_cast<const float*>(data), room_of(i, sample));
+}
+
+float* LayerRows::room_of(size_t layer, size_t sample) const {
+  return reinterpret_cast<float*>(memory_[layer].data()) + sample * floats_of(layers_[layer]);
+}
+
+void LayerRows::exchange(const Ranks& ranks) {
+  if (ranks.count() == 1) return;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    LayerInputs& l = layers_[i];
+    Packer mine;
+    for (size_t s = 0; s < l.samples.size(); ++s) {
+      if (l.samples[s].empty()) continue;
+      mine.add(static_cast<uint64_t>(s));
+      mine.bytes.append(reinterpret_cast<const char*>(l.samples[s].data()), l.samples[s].size_bytes());
+    }
+    const std::vector<std::string> all = ranks.gather(mine.bytes);
+    const size_t floats = floats_of(l), bytes = sizeof(uint64_t) + floats * sizeof(float);
+    for (size_t r = 0; r < all.size() && memory_[i]; ++r)
+      for (size_t at = 0; r != ranks.rank() && at + bytes <= all[r].size(); at += bytes) {
+        uint64_t s = 0;
+        std::memcpy(&s, all[r].data() + at, sizeof s);
+        if (s >= l.samples.size()) continue;
+        std::memcpy(room_of(i, s), all[r].data() + at + sizeof s, floats * sizeof(float));
+        l.samples[s] = {room_of(i, s), floats};
+      }
+  }
 }
 
 void LayerRows::take(LayerInputs& l, size_t sample, const cpu::TensorDesc& desc, const float* x,

@@ -6,6 +6,7 @@
 
 #include "sixfold/cpu/kernel.h"
 #include "sixfold/graph/graph.h"
+#include "sixfold/quantize/ranks.h"
 
 namespace sixfold {
 
@@ -29,6 +30,8 @@ class LayerRows {
   LayerRows(const Graph& graph, size_t samples, size_t rows);
   // Several samples may be looked at at once.
   void look(size_t sample, ValueId value, const cpu::TensorDesc& desc, const void* data);
+  // What other processes looked at.
+  void exchange(const Ranks& ranks);
   std::span<const LayerInputs> layers() const { return layers_; }
 
  private:
@@ -38,6 +41,7 @@ class LayerRows {
   // Of a sample's rows, and of the floats in them.
   int64_t rows_of(const LayerInputs& layer) const;
   size_t floats_of(const LayerInputs& layer) const;
+  float* room_of(size_t layer, size_t sample) const;
 
   const Graph& graph_;
   std::vector<LayerInputs> layers_;

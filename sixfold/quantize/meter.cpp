@@ -52,7 +52,7 @@ Result<std::unique_ptr<Meter>> Meter::create(const Graph& real, const Samples& a
     }
     auto& model = models[static_cast<size_t>(&lane - out->lanes_.data())];
     if (!model) {
-      SF_ASSIGN(model, Watched::create(real, *lane.pool));
+      SF_ASSIGN(model, Watched::create(real, *lane.pool, /*inside=*/false, bf16));
     }
     SF_TRY(model->run(feed.tensors));
     sample.outputs = model->copy_outputs();
