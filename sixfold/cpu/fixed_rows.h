@@ -126,15 +126,15 @@ struct NormRow {
   double epsilon = 0;
   bool rms = false;
   const double *gain = nullptr, *bias = nullptr;
-  bool halves = false;  // results with their zero point are halves, and cut
 };
 void norm_row(const NormRow& norm, const void* x, void* y, int64_t n);
 
-// Layer norms, and RMS norms of 16 bits, as the device has them. Sums of numbers and of squares are whole;
+// Layer and RMS norms as the device has them. Sums of numbers and of squares are whole;
 // all that follows of a row is one of the vector unit's own floats (cpu/qfloat.h). y = floor(v + bias), of an
 // RMS norm with v = x * (gain * inverse root), of a layer norm with v = (x - mean) * inverse * gain + 1/2.
-// There the mean is cut to 2^-15 of a number, with 8 bits to 2^-6, and the inverse deviation in steps of the
-// result has 16 bits: rounded, 31 places at the most, or cut, with 8 bits, which have 16 places.
+// Of bytes an RMS norm's sum is a half. A layer norm's mean is cut to 2^-15 of a number, with 8 bits to 2^-6,
+// and the inverse deviation in steps of the result has 16 bits: rounded, 31 places at the most, or cut, with
+// 8 bits, which have 16 places.
 struct DeviceNormRow {
   Stored in = Stored::u16, out = Stored::u16;
   bool rms = false;

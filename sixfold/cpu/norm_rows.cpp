@@ -42,12 +42,6 @@ void norm_results(D d, const NormRow& s, const NormFactors& f, const T* x, U* y,
     auto v = hn::Mul(hn::Sub(load_reals(d, x + i, offset), mean), factor);
     if (gain) v = hn::Mul(v, hn::LoadU(d, gain + i));
     if (bias) v = hn::Add(v, hn::Mul(hn::LoadU(d, bias + i), per_step));
-    if (s.halves) {
-      // 11 bits of it: what is left of 53 when 42 more are added and taken off.
-      const auto q = hn::Add(v, zero), far = hn::Mul(q, hn::Set(d, 0x1p42 + 1));
-      store_reals(d, hn::Floor(hn::Sub(far, hn::Sub(far, q))), min, max, y + i);
-      continue;
-    }
     store_reals(d, hn::Add(nearest(d, v), zero), min, max, y + i);
   }
   *at = i;
@@ -129,8 +123,13 @@ void rms_results(D d, const DeviceNormRow& s, double factor, const T* x, U* y, i
     const auto product = qfloat_product(d, v, qfloat_product(d, g, row));
     const auto below = hn::Xor(hn::Lt(v, zero), hn::Lt(g, zero));
     const auto signed_product = hn::IfThenElse(below, hn::Min(product, least), product);
-    const auto q = hn::Floor(hn::Add(signed_product, hn::LoadU(d, bias + i)));
-    store_reals(d, hn::Add(q, low), min, max, y + i);
+    auto q = hn::Add(signed_product, hn::LoadU(d, bias + i));
+    if constexpr (sizeof(T) == 1) {
+      // A half: 11 bits of it, what is left of 53 when 42 more are added and taken off.
+      const auto far = hn::Mul(q, hn::Set(d, 0x1p42 + 1));
+      q = hn::Sub(far, hn::Sub(far, q));
+    }
+    store_reals(d, hn::Add(hn::Floor(q), low), min, max, y + i);
   }
   *at = i;
 }

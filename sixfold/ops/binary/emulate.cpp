@@ -31,13 +31,15 @@ Binary binary_of(std::string_view type) {
   return Binary::add;
 }
 
-// Sums of 8 bits. Multipliers are as large as 14 bits hold what a sum of two (or the larger of a difference)
-// can be; the zero points' part, of numbers stored without a sign, is rounded to 256, halves down.
+// Sums of 8 bits. Multipliers are as large as 14 bits, less than 2^14 - 4, hold what a sum of two (or the
+// larger of a difference) can be; the zero points' part, of numbers stored without a sign, is rounded to 256,
+// halves down.
 void set_narrow_sum(cpu::FixedPair& p, double first, double second, const TensorDef& y) {
   const bool subtracts = second < 0;
   int exponent = 0;
-  std::frexp(subtracts ? std::max(first, -second) : first + second, &exponent);
-  p.shift = std::clamp(14 - exponent, 1, 22);  // so that the result's zero point fits 31 bits
+  const double most = subtracts ? std::max(first, -second) : first + second;
+  std::frexp(most * (4096.0 / 4095), &exponent);
+  p.shift = std::clamp(14 - exponent, 1, 15);
   const auto scale = [&p](double ratio) {
     return static_cast<int64_t>(std::clamp(std::floor(std::ldexp(ratio, p.shift) + 0.5), 0.0, 32768.0));
   };

@@ -1,7 +1,7 @@
 // Normalizations on the emulator.
 //
 // They are defined over reals: rows are read as reals, normalized in double and rounded once to the output's
-// type. Layer norms and RMS norms of 16 bits are the device's own (cpu::device_norm_row). Batchnorm, which is
+// type. Layer and RMS norms are the device's own (cpu::device_norm_row). Batchnorm, which is
 // a product and a sum for each channel, is computed in integers: a 31-bit multiplier and an offset of the
 // same shift for each channel, halves up.
 #include <cmath>
@@ -98,8 +98,7 @@ struct Normalize {
                            .epsilon = epsilon,
                            .rms = kind == Norm::rms,
                            .gain = w.empty() ? nullptr : w.data(),
-                           .bias = b.empty() ? nullptr : b.data(),
-                           .halves = in_halves()};
+                           .bias = b.empty() ? nullptr : b.data()};
     const auto scale = static_cast<float>(x.scale);
     const cpu::DeviceNormRow device_row{.in = row.in,
                                         .out = row.out,
@@ -321,7 +320,7 @@ Result<Step> prepare_axes_norm(const OpView& op, Prepare& prepare) {
   step.by_rows =
       step.kind != Norm::l2 && is_narrow_fixed(x.dtype) && is_narrow_fixed(op.out().dtype) && together();
   const bool even_gain = gain.is_present() && is_narrow_fixed(gain.dtype) && !gain.is_per_channel();
-  if (step.by_rows && even_gain && (step.kind == Norm::layer || qnn::size_of(x.dtype) == 2)) {
+  if (step.by_rows && even_gain) {
     SF_TRY(prepare_device(op, step, prepare));
   } else if (step.kind != Norm::l2) {
     SF_ASSIGN(step.gain, parameter(op, 1, prepare));
