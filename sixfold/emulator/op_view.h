@@ -31,7 +31,6 @@ struct TensorDef {
   bool is_gate = false;     // of 8 bits: the sigmoid of what it is multiplied with (widen.h)
   bool is_product = false;  // a function of it is the matrix unit's (widen.h)
   bool in_tiles = false;    // of 16 bits: converted as the op that made it adds (widen.h)
-  bool from_bytes = false;  // of 16 bits: converted from 8 bits (widen.h)
   // Of 16 bits: how far each axis went before a transposition, which the device converts first (widen.h).
   std::vector<uint32_t> places;
 

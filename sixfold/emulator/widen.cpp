@@ -162,11 +162,6 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
   std::map<uint32_t, TensorDef> out;
   for (const OpDef& op : ops) {
     if (is_gate(op, tensors, wiring)) out.emplace(op.out[0], tensors[op.out[0]]).first->second.is_gate = true;
-    if (op.type == "Convert" && op.in.size() == 1 && op.in[0] != kNone && op.out.size() == 1 &&
-        tensors[op.out[0]].kind == TensorKind::native && qnn::is_fixed(tensors[op.in[0]].dtype) &&
-        qnn::size_of(tensors[op.in[0]].dtype) == 1 && qnn::is_fixed(tensors[op.out[0]].dtype) &&
-        qnn::size_of(tensors[op.out[0]].dtype) == 2)
-      out.emplace(op.out[0], tensors[op.out[0]]).first->second.from_bytes = true;
     if (is_tiled_product(op, tensors, wiring))
       out.emplace(op.out[0], tensors[op.out[0]]).first->second.in_tiles = true;
     if (op.type == "Convert" && op.in.size() == 1 && op.in[0] != kNone &&

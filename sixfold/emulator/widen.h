@@ -16,7 +16,6 @@ namespace sixfold::emulator {
 // adds or drops axes of one (behind a linear layer one that keeps the rows, too). Behind a transposition it is
 // converted as it was before: in tiles what a convolution, a linear layer or a softmax gave, else by places
 // there. With the last axis first it lies in tiles, if an op made it.
-// What was converted from 8 bits says so: a sum with it has another multiplier where its factor is nearly 1.
 // A product of 16 bits with one number that is read in tiles alone is a conversion of the other operand, there.
 std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors, std::span<const OpDef> ops);
 

@@ -135,10 +135,8 @@ cpu::FixedPair fixed_pair(Binary op, const TensorDef& a, const TensorDef& b, con
   const double first = op == Binary::multiply ? sa * sb / sy : sa / sy;
   const double second = op == Binary::multiply ? 0 : op == Binary::subtract ? -sb / sy : sb / sy;
   int exponent = 0;
+  std::frexp(std::max(first, std::abs(second)), &exponent);
   const bool narrow = qnn::size_of(y.dtype) == 1;
-  // Sums with what was converted from 8 bits have multipliers of less than 2^15 - 2.
-  const bool less = op == Binary::add && !narrow && (a.from_bytes || b.from_bytes);
-  std::frexp(std::max(first, std::abs(second)) * (less ? 16384.0 / 16383 : 1), &exponent);
   p.shift = std::clamp(15 - exponent, 1, narrow ? 31 : 16);
   const auto scale = [&p](double ratio) {
     return static_cast<int32_t>(std::clamp(std::floor(std::ldexp(ratio, p.shift) + 0.5), -32768.0, 32768.0));
