@@ -1,6 +1,7 @@
 #include "sixfold/emulator/widen.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
 #include <optional>
@@ -41,6 +42,8 @@ bool skips_pixels(const OpDef& op) {
         if (p.bytes[i] != std::byte{1}) return true;
   return false;
 }
+
+bool is_wide(const TensorDef& t) { return qnn::is_fixed(t.dtype) && qnn::size_of(t.dtype) == 2; }
 
 bool has_one_matrix(const TensorDef& t) {
   for (size_t d = 0; d + 2 < t.rank(); ++d)
@@ -132,13 +135,41 @@ bool is_tiled_product(const OpDef& op, std::span<const TensorDef> tensors, const
   if (op.in[0] == kNone || op.in[1] == kNone || tensors[y].kind != TensorKind::native) return false;
   const bool first = tensors[op.in[0]].is_constant();
   const TensorDef &one = tensors[op.in[first ? 0 : 1]], &x = tensors[op.in[first ? 1 : 0]];
-  const auto is_wide = [](const TensorDef& t) {
-    return qnn::is_fixed(t.dtype) && qnn::size_of(t.dtype) == 2;
-  };
   return one.is_constant() && one.count() == 1 && !x.is_constant() && is_wide(one) && is_wide(x) &&
          is_wide(tensors[y]) && x.dims == tensors[y].dims && !wiring.readers[y].empty() &&
          std::ranges::all_of(wiring.readers[y],
                              [&](const OpDef* reader) { return reads_tiles(*reader, y, tensors, wiring); });
+}
+
+bool is_wide_sum(const OpDef* op, std::span<const TensorDef> tensors) {
+  return op && (op->type == "ElementWiseAdd" || op->type == "ElementWiseSubtract") && op->in.size() == 2 &&
+         op->out.size() == 1 && op->in[0] != kNone && op->in[1] != kNone &&
+         std::ranges::all_of(std::array{op->in[0], op->in[1], op->out[0]}, [&](uint32_t t) {
+           return is_wide(tensors[t]) && tensors[t].dims == tensors[op->out[0]].dims;
+         });
+}
+
+// Whether op's result is in tiles where it is added; `tiled` has those of the ops before it.
+bool adds_in_tiles(const OpDef& op, const std::vector<bool>& tiled, std::span<const TensorDef> tensors,
+                   const Wiring& wiring) {
+  if (op.in.empty() || op.in[0] == kNone || op.out.size() != 1 || op.out[0] == kNone) return false;
+  const TensorDef &x = tensors[op.in[0]], &y = tensors[op.out[0]];
+  if (!is_wide(y)) return false;
+  if (op.type == "Convert") {
+    const size_t n = y.rank();
+    const bool one_tile = n > 1 && y.dims[n - 2] == 8 && (n < 3 || y.dims[n - 3] == 1);
+    return qnn::is_fixed(x.dtype) && qnn::size_of(x.dtype) == 1 && !one_tile;
+  }
+  if (op.type == "FullyConnected") return is_wide(x);
+  if (op.type == "MatMul") {
+    const uint32_t rows = x.rank() > 1 ? x.dims[x.rank() - 2] : 1;
+    return is_wide(x) && rows != 12 && rows != 20 && rows != 28 && op.in.size() > 1 && op.in[1] != kNone &&
+           tensors[op.in[1]].is_constant() && has_one_matrix(tensors[op.in[1]]);
+  }
+  if (!is_wide_sum(&op, tensors) || x.kind != TensorKind::native ||
+      tensors[op.in[1]].kind != TensorKind::native)
+    return false;
+  return tiled[op.in[1]] && (tiled[op.in[0]] || is_wide_sum(wiring.maker[op.in[0]], tensors));
 }
 
 // The sums in their unit, which differs by channel; of 16 bits in parts of 256 of it.
@@ -160,7 +191,13 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
                                               std::span<const OpDef> ops) {
   const Wiring wiring(tensors.size(), ops);
   std::map<uint32_t, TensorDef> out;
+  std::vector<bool> tiled(tensors.size());
   for (const OpDef& op : ops) {
+    if (adds_in_tiles(op, tiled, tensors, wiring)) {
+      tiled[op.out[0]] = true;
+      if (op.type == "ElementWiseAdd")
+        out.emplace(op.out[0], tensors[op.out[0]]).first->second.tiled_sum = true;
+    }
     if (is_gate(op, tensors, wiring)) out.emplace(op.out[0], tensors[op.out[0]]).first->second.is_gate = true;
     if (is_tiled_product(op, tensors, wiring))
       out.emplace(op.out[0], tensors[op.out[0]]).first->second.in_tiles = true;

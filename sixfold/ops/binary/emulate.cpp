@@ -135,8 +135,10 @@ cpu::FixedPair fixed_pair(Binary op, const TensorDef& a, const TensorDef& b, con
   const double first = op == Binary::multiply ? sa * sb / sy : sa / sy;
   const double second = op == Binary::multiply ? 0 : op == Binary::subtract ? -sb / sy : sb / sy;
   int exponent = 0;
-  std::frexp(std::max(first, std::abs(second)), &exponent);
   const bool narrow = qnn::size_of(y.dtype) == 1;
+  // Multipliers of sums in tiles are at most 2^15 / 1.00004, of others below 2^15 when they are rounded.
+  const double room = y.tiled_sum ? 1.00004 : op == Binary::add ? 65536.0 / 65535 : 1;
+  std::frexp(std::max(first, std::abs(second)) * room, &exponent);
   p.shift = std::clamp(15 - exponent, 1, narrow ? 31 : 16);
   const auto scale = [&p](double ratio) {
     return static_cast<int32_t>(std::clamp(std::floor(std::ldexp(ratio, p.shift) + 0.5), -32768.0, 32768.0));
