@@ -82,18 +82,18 @@ nlohmann::ordered_json describe_choice(const Graph& graph, const Improved& impro
   for (const auto& [value, part] : improved.ranges.cut)
     cut[graph.value({value}).name] = std::round(static_cast<double>(part) * 1000) / 1000;
   return {{"observer", to_text(improved.ranges.observer)},
-              {"observers_of_ops", of_ops},
-              {"ranges_cut", cut},
-              {"tried", tried},
-              {"steps", steps},
-              {"calibrated", improved.calibrated},
-              {"held_back", improved.held_back},
-              {"rounded_layers", improved.rounding.layers},
-              {"corrected_biases", improved.biases},
-              {"factors", improved.bf16 ? "bf16" : "f32"},
-              {"calibrate_s", improved.calibrate_seconds},
-              {"seconds", improved.seconds},
-              {"phases_cpu_s", phases}};
+          {"observers_of_ops", of_ops},
+          {"ranges_cut", cut},
+          {"tried", tried},
+          {"steps", steps},
+          {"calibrated", improved.calibrated},
+          {"held_back", improved.held_back},
+          {"rounded_layers", improved.rounding.layers},
+          {"corrected_biases", improved.biases},
+          {"factors", improved.bf16 ? "bf16" : "f32"},
+          {"calibrate_s", improved.calibrate_seconds},
+          {"seconds", improved.seconds},
+          {"phases_cpu_s", phases}};
 }
 
 nlohmann::ordered_json describe_accuracy(const Graph& graph, const Accuracy& accuracy) {

@@ -170,8 +170,7 @@ Status compare_command(const CompareOptions& options) {
   std::vector<Answer> theirs;
   const Result<std::string> folder = qnn::find_library_folder(options.qnn_lib_dir);
   if (folder.ok()) {
-    SF_ASSIGN(const Bytes bytes,
-              qnn::run_guarded("asking Qualcomm's library", 3600, [&]() -> Result<Bytes> {
+    SF_ASSIGN(const Bytes bytes, qnn::run_guarded("asking Qualcomm's library", 3600, [&]() -> Result<Bytes> {
                 SF_ASSIGN(const qnn::Library library, qnn::Library::load(*folder));
                 return to_bytes(answer_all(library, soc.id, default_vtcm_mb(soc), questions, options.seed));
               }));

@@ -118,9 +118,8 @@ Result<std::string> content_key(const qnn::Backend& backend, std::span<const qnn
   return sha256_hex(bytes_of(content));
 }
 
-Result<Bytes> ContextCache::payload(const qnn::Backend& backend,
-                                                     std::span<const qnn::GraphSpec> graphs,
-                                                     const qnn::ContextOptions& options) {
+Result<Bytes> ContextCache::payload(const qnn::Backend& backend, std::span<const qnn::GraphSpec> graphs,
+                                    const qnn::ContextOptions& options) {
   std::string path;
   if (!folder_.empty()) {
     std::error_code error;
@@ -139,8 +138,7 @@ Result<Bytes> ContextCache::payload(const qnn::Backend& backend,
     }
     ++misses_;
   }
-  SF_ASSIGN(Bytes bytes,
-            qnn::prepare_binary(backend, graphs, options, /*room=*/qnn::kWrapperBytes));
+  SF_ASSIGN(Bytes bytes, qnn::prepare_binary(backend, graphs, options, /*room=*/qnn::kWrapperBytes));
   if (!path.empty()) {
     const auto binary = std::span<const std::byte>(bytes).subspan(qnn::kWrapperBytes);
     const std::string hash = sha256_hex(binary) + "\n";

@@ -18,7 +18,7 @@ class ContextCache {
 
   // With the header that ExecuTorch's runtime wants before it (qnn/wrapper.h).
   Result<Bytes> payload(const qnn::Backend& backend, std::span<const qnn::GraphSpec> graphs,
-                                         const qnn::ContextOptions& options);
+                        const qnn::ContextOptions& options);
   size_t hits() const { return hits_; }
   size_t misses() const { return misses_; }
   const std::vector<std::string>& notes() const { return notes_; }  // files that were damaged

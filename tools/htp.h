@@ -49,8 +49,8 @@ struct HtpMethod {
   std::vector<std::string> cpu_lines;  // the same for people
   std::vector<std::string> notes;      // what differs from what was asked for
   size_t islands = 0, device_nodes = 0;
-  size_t qnn_ops = 0, transposes = 0;    // as they are handed to the library
-  nlohmann::ordered_json accuracy;       // null: not quantized here
+  size_t qnn_ops = 0, transposes = 0;  // as they are handed to the library
+  nlohmann::ordered_json accuracy;     // null: not quantized here
   // The rest of it, which is measured while the method is lowered; not valid: nobody asked.
   std::future<Result<nlohmann::ordered_json>> judged;
   nlohmann::ordered_json search;         // null: no precisions were searched

@@ -319,12 +319,13 @@ constexpr size_t kMostBytesBeside = size_t{256} << 20;  // of constants, which b
 void begin_judging(HtpMethod& method, const Graph& real, const Improved& improved,
                    const std::shared_ptr<const Samples>& samples, bool emulated) {
   const bool beside = emulated && constant_bytes(real) <= kMostBytesBeside;
-  method.judged = std::async(
-      beside ? std::launch::async : std::launch::deferred,
-      [real, quantized = improved.graph, held_back = improved.held_back, samples]() -> Result<nlohmann::ordered_json> {
-        SF_ASSIGN(const Accuracy accuracy, judge(real, quantized, *samples, held_back));
-        return describe_accuracy(real, accuracy);
-      });
+  method.judged =
+      std::async(beside ? std::launch::async : std::launch::deferred,
+                 [real, quantized = improved.graph, held_back = improved.held_back,
+                  samples]() -> Result<nlohmann::ordered_json> {
+                   SF_ASSIGN(const Accuracy accuracy, judge(real, quantized, *samples, held_back));
+                   return describe_accuracy(real, accuracy);
+                 });
   if (!beside) method.judged.wait();
 }
 

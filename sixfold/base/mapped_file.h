@@ -40,7 +40,8 @@ class NewFile {
   // Writes all parts. A path that is there and no regular file is refused.
   static Result<NewFile> write(const std::string& path, std::span<const std::span<const std::byte>> parts);
   Status appear();
-  NewFile(NewFile&& other) noexcept : path_(std::move(other.path_)), beside_(std::exchange(other.beside_, "")) {}
+  NewFile(NewFile&& other) noexcept
+      : path_(std::move(other.path_)), beside_(std::exchange(other.beside_, "")) {}
   NewFile& operator=(NewFile&&) = delete;
   ~NewFile();
 

@@ -40,8 +40,8 @@ bool is_channels_last(const TensorDesc& t);  // [N, C, ...spatial] stored as [N,
 Shape channels_last_strides(const Shape& shape);
 
 // What kernels of one program have in common while they live, such as how convolutions of one shape are cut.
-// Such kernels do not run at the same time, so that it may hold what a run works with; they may be made at the
-// same time.
+// Such kernels do not run at the same time, so that it may hold what a run works with; they may be made at
+// the same time.
 class SharedParts {
  public:
   // The part with this key, or what make() gives: a Result<std::shared_ptr<T>>. A key stands for one T.

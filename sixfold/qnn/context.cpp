@@ -166,7 +166,7 @@ Result<Bytes> Context::binary(size_t room) const {
 }
 
 Result<Bytes> prepare_binary(const Backend& backend, std::span<const GraphSpec> graphs,
-                                              const ContextOptions& options, size_t room) {
+                             const ContextOptions& options, size_t room) {
   const auto prepare = [&](const Backend& by) -> Result<Bytes> {
     SF_ASSIGN(const Context context, Context::build(by, graphs, options));
     return context.binary(room);

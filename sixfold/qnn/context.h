@@ -37,7 +37,7 @@ struct ContextOptions {
 // The binary of graphs as Context::build prepares them, behind so many bytes of room. Where the library has
 // crashed before (qnn/stage.h) a child prepares them, so that the next crash is an error of code Device.
 Result<Bytes> prepare_binary(const Backend& backend, std::span<const GraphSpec> graphs,
-                                              const ContextOptions& options = {}, size_t room = 0);
+                             const ContextOptions& options = {}, size_t room = 0);
 
 // A graph that can run. Belongs to a Context, and lives as long.
 class ContextGraph {

@@ -26,8 +26,8 @@ struct ImproveOptions {
   bool correct_biases = true;
   bool search_scales = false;
   bool choose_rounding = false;
-  double most_work = 0;  // of RoundingOptions
-  bool holds_back = true;  // samples, for judge
+  double most_work = 0;           // of RoundingOptions
+  bool holds_back = true;         // samples, for judge
   bool look_at_channels = false;  // of the first sample: Improved::seen has their ranges
   size_t threads = 0;
   // Where the CPU multiplies bfloat16 faster (conv.h): calibration of all but small models rounds factors to

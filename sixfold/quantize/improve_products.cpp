@@ -5,7 +5,7 @@
 namespace sixfold {
 namespace {
 
-constexpr double kWorthRounding = 0.5;     // decibels that weights as they are must bring
+constexpr double kWorthRounding = 0.75;    // decibels that weights as they are must bring
 constexpr size_t kFewTried = 2;            // samples: of their decibels less than kLeastGain is chance
 constexpr double kBiasWork = 3e9;          // multiplications for all samples
 constexpr double kLittleBiasWork = 1.2e9;  // where rounding costs little, so that it shifts little

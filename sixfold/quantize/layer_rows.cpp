@@ -95,8 +95,7 @@ size_t LayerRows::floats_of(const LayerInputs& l) const {
 void LayerRows::look(size_t sample, ValueId value, const cpu::TensorDesc& desc, const void* data) {
   if (sample >= samples_ || desc.dtype != DType::f32) return;
   for (const size_t i : readers_[value.index])
-    if (memory_[i])
-      take(layers_[i], sample, desc, static_cast<const float*>(data), room_of(i, sample));
+    if (memory_[i]) take(layers_[i], sample, desc, static_cast<const float*>(data), room_of(i, sample));
 }
 
 float* LayerRows::room_of(size_t layer, size_t sample) const {
