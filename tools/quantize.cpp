@@ -138,33 +138,37 @@ Status write_simulated(const Graph& graph, const Samples& samples, const std::st
 constexpr double kMostTime = 1.25;  // that 16 bits around a model's ends may take, predicted, of that with 8
 constexpr double kUnfeltMicros = 20;  // a fraction of what a call of the NPU takes, whatever the model is
 
-// Whether these nodes in 16 bits make the model at most so much slower.
-bool are_cheap(const Graph& graph, const Scheme& scheme, const std::set<uint32_t>& wide) {
+// What a model takes, predicted, and what it takes with these nodes in 16 bits.
+struct Predicted {
+  double before = 0, after = 0;
+};
+Predicted predict(const Graph& graph, const Scheme& scheme, const std::set<uint32_t>& wide) {
   Scheme wider = scheme;
   wider.activation_bits = 16;
-  double before = 0, after = 0;
+  Predicted out;
   for (const NodeId id : graph.order()) {
-    before += predicted_micros(graph, graph.node(id), scheme);
-    after += predicted_micros(graph, graph.node(id), wide.contains(id.index) ? wider : scheme);
+    const Node& node = graph.node(id);
+    const double narrow = predicted_micros(graph, node, scheme);
+    out.before += narrow;
+    out.after += wide.contains(id.index) ? predicted_micros(graph, node, wider) : narrow;
   }
-  return after <= kMostTime * before || after - before <= kUnfeltMicros;
+  return out;
 }
 
-// How much longer these nodes with 16 bits make the model, predicted, with what is converted around them.
+bool are_cheap(const Graph& graph, const Scheme& scheme, const std::set<uint32_t>& wide) {
+  const Predicted micros = predict(graph, scheme, wide);
+  return micros.after <= kMostTime * micros.before || micros.after - micros.before <= kUnfeltMicros;
+}
+
+// How much longer these nodes with 16 bits make the model, with what is converted around them.
 double longer_with(const Graph& graph, const Graph& quantized, const Scheme& scheme,
                    const std::set<uint32_t>& wide) {
-  Scheme wider = scheme;
-  wider.activation_bits = 16;
-  double before = 0, more = 0;
-  for (const NodeId id : graph.order()) {
-    const double narrow = predicted_micros(graph, graph.node(id), scheme);
-    before += narrow;
-    if (wide.contains(id.index)) more += predicted_micros(graph, graph.node(id), wider) - narrow;
-  }
+  const Predicted micros = predict(graph, scheme, wide);
+  double more = micros.after - micros.before;
   for (const NodeId id : quantized.order())
     if (const Node& node = quantized.node(id); node.op == Op::convert)
       more += predicted_convert_micros(quantized, node.output());
-  return before > 0 ? more / before : 0;
+  return micros.before > 0 ? more / micros.before : 0;
 }
 
 // A graph quantized in several ways; remembers which nodes are wide and what was converted.
@@ -253,8 +257,7 @@ class Attempts {
     SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options_));
     Scheme wider = options_.scheme;
     wider.activation_bits = 16;
-    double all = 0;
-    for (const NodeId id : graph_.order()) all += predicted_micros(graph_, graph_.node(id), options_.scheme);
+    const double all = predict(graph_, options_.scheme, {}).before;
     const WideCost cost{.node =
                             [&](const Node& node) {
                               return predicted_micros(graph_, node, wider) -
@@ -284,6 +287,7 @@ struct Quantized {
   std::vector<std::string> converts;
   double longer = 0;  // predicted, as a part of the time with 8 bits
   bool has_halves = false;
+  std::optional<Accuracy> accuracy;  // where it was a rival's
 };
 
 Result<Quantized> quantize_graph(const Graph& graph, const QuantizeOptions& options, const Samples& samples,
@@ -307,9 +311,10 @@ Result<Quantized> quantize_graph(const Graph& graph, const QuantizeOptions& opti
   return out;
 }
 
-Result<double> judged_db(const Graph& real, const Improved& improved, const Samples& samples) {
-  SF_ASSIGN(const Accuracy accuracy, judge(real, improved.graph, samples, improved.held_back));
-  return decibels_of(accuracy.outputs);
+Result<double> judged_db(const Graph& real, const Samples& samples, Quantized& quantized) {
+  const Improved& improved = quantized.improved;
+  SF_ASSIGN(quantized.accuracy, judge(real, improved.graph, samples, improved.held_back));
+  return decibels_of(quantized.accuracy->outputs);
 }
 
 constexpr size_t kMostBytesBeside = size_t{256} << 20;  // of constants, which both then hold
@@ -438,8 +443,8 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
     };
   SF_ASSIGN(Quantized best, quantized(graph, as_it_is));
   if (other && !large) {
-    SF_ASSIGN(plain_db, judged_db(graph, best.improved, *samples));
-    SF_ASSIGN(balanced_db, judged_db(*balanced, other->improved, *samples));
+    SF_ASSIGN(plain_db, judged_db(graph, *samples, best));
+    SF_ASSIGN(balanced_db, judged_db(*balanced, *samples, *other));
   }
   if (other && is_gain(plain_db, balanced_db)) {
     method.notes.push_back(told_balance(plain_db, balanced_db));
@@ -448,7 +453,10 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   }
   Improved& improved = best.improved;
   method.accuracy = describe_choice(graph, improved);
-  if (choice.tell_accuracy) begin_judging(method, graph, improved, samples, choice.engine == "emulator");
+  if (best.accuracy)
+    method.accuracy.update(describe_accuracy(graph, *best.accuracy));
+  else if (choice.tell_accuracy)
+    begin_judging(method, graph, improved, samples, choice.engine == "emulator");
   if (choice.encodings.empty()) settle_biases(graph, improved.seen, improved.graph);
   graph = std::move(improved.graph);
   method.conversions = std::move(best.converts);

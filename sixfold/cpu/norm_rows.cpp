@@ -47,16 +47,24 @@ void norm_results(D d, const NormRow& s, const NormFactors& f, const T* x, U* y,
   *at = i;
 }
 
-template <typename T, typename U>
-void norm_as(const NormRow& s, const T* x, U* y, int64_t n) {
-  const int32_t offset = s.from.offset;
-  // Exact: numbers have 17 bits, rows less than 2^29 of them.
-  int64_t sum = 0, squares = 0;
+// Of a row's numbers. Exact: they have 17 bits, rows less than 2^29 of them.
+struct Sums {
+  int64_t numbers = 0, squares = 0;
+};
+template <typename T>
+Sums sums_of(const T* x, int64_t n, int32_t offset) {
+  Sums out;
   for (int64_t i = 0; i < n; ++i) {
     const int64_t v = x[i] + offset;
-    sum += v;
-    squares += v * v;
+    out.numbers += v;
+    out.squares += v * v;
   }
+  return out;
+}
+
+template <typename T, typename U>
+void norm_as(const NormRow& s, const T* x, U* y, int64_t n) {
+  const auto [sum, squares] = sums_of(x, n, s.from.offset);
   const auto count = static_cast<double>(n);
   const double mean = s.rms ? 0.0 : static_cast<double>(sum) / count;
   // n times squares minus the sum's square in 128 bits, so that nothing cancels.
@@ -153,14 +161,9 @@ void layer_results(D d, const DeviceNormRow& s, double mean, double factor, cons
 
 template <typename T, typename U>
 void device_norm_as(const DeviceNormRow& s, const T* x, U* y, int64_t n) {
-  // Exact: numbers have 17 bits, rows less than 2^29 of them. A layer norm's have no sign.
+  // A layer norm's numbers have no sign.
   const int32_t offset = s.rms ? s.offset : -std::numeric_limits<T>::min();
-  int64_t total = 0, squares = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t v = x[i] + offset;
-    total += v;
-    squares += v * v;
-  }
+  const auto [total, squares] = sums_of(x, n, offset);
   const auto count = static_cast<float>(n);
   int64_t i = 0;
   if (s.rms) {

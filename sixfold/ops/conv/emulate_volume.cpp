@@ -72,25 +72,19 @@ struct VolumeConv {
 
   template <typename T, typename W>
   void pixel(const Run& run, int64_t o, std::span<double> acc) const {
-    const int64_t column = o % v.out[2], row = o / v.out[2] % v.out[1],
-                  plane = o / v.out[2] / v.out[1] % v.out[0], n = o / v.out[2] / v.out[1] / v.out[0];
     std::fill(acc.begin(), acc.end(), 0.0);
     const W* weights = run.in<W>(1);
-    int64_t tap = 0;
-    for (int64_t i = 0; i < v.taps[0]; ++i)
-      for (int64_t j = 0; j < v.taps[1]; ++j)
-        for (int64_t k = 0; k < v.taps[2]; ++k, ++tap) {
-          const int64_t p = v.source(0, plane, i), q = v.source(1, row, j), r = v.source(2, column, k);
-          if (p < 0 || q < 0 || r < 0) continue;
-          const T* in = run.in<T>(0) + (((n * v.in[0] + p) * v.in[1] + q) * v.in[2] + r) * v.in_channels;
-          for (int64_t g = 0; g < v.groups; ++g)
-            for (int64_t c = 0; c < v.inputs(); ++c) {
-              const double a = number(x, in[g * v.inputs() + c]);
-              for (int64_t out = 0; out < v.outputs(); ++out)
-                acc[static_cast<size_t>(g * v.outputs() + out)] +=
-                    a * number(f, weights[v.weight_index(tap, g, c, out)]);
-            }
+    v.for_taps(o, [&](int64_t tap, int64_t at) {
+      if (at < 0) return;
+      const T* in = run.in<T>(0) + at;
+      for (int64_t g = 0; g < v.groups; ++g)
+        for (int64_t c = 0; c < v.inputs(); ++c) {
+          const double a = number(x, in[g * v.inputs() + c]);
+          for (int64_t out = 0; out < v.outputs(); ++out)
+            acc[static_cast<size_t>(g * v.outputs() + out)] +=
+                a * number(f, weights[v.weight_index(tap, g, c, out)]);
         }
+    });
   }
   // Integers below 2^53: doubles hold their sums exactly.
   template <typename T>

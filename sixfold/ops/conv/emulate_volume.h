@@ -31,6 +31,21 @@ struct Volume {
     }
     return at >= 0 && at < in[axis] ? at : -1;
   }
+  // look(tap, at) for each tap of an output (a point of any batch), in order: where the channels of the input
+  // that it reads begin; -1: none.
+  template <typename Look>
+  void for_taps(int64_t o, const Look& look) const {
+    const int64_t column = o % out[2], row = o / out[2] % out[1], plane = o / out[2] / out[1] % out[0],
+                  n = o / out[2] / out[1] / out[0];
+    int64_t tap = 0;
+    for (int64_t i = 0; i < taps[0]; ++i)
+      for (int64_t j = 0; j < taps[1]; ++j)
+        for (int64_t k = 0; k < taps[2]; ++k, ++tap) {
+          const int64_t p = source(0, plane, i), q = source(1, row, j), r = source(2, column, k);
+          const bool none = p < 0 || q < 0 || r < 0;
+          look(tap, none ? -1 : (((n * in[0] + p) * in[1] + q) * in[2] + r) * in_channels);
+        }
+  }
 };
 
 // 8-bit activations by constant weights: the matrix unit's products.

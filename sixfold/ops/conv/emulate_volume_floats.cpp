@@ -21,21 +21,14 @@ struct VolumeFloats {
   // What outputs [begin, end) read, tap by tap.
   void gather(const float* x, int64_t group, int64_t begin, int64_t end, float* to) const {
     const int64_t inputs = v.inputs();
-    for (int64_t o = begin; o < end; ++o) {
-      const int64_t column = o % v.out[2], row = o / v.out[2] % v.out[1],
-                    plane = o / v.out[2] / v.out[1] % v.out[0], n = o / v.out[2] / v.out[1] / v.out[0];
-      for (int64_t i = 0; i < v.taps[0]; ++i)
-        for (int64_t j = 0; j < v.taps[1]; ++j)
-          for (int64_t k = 0; k < v.taps[2]; ++k, to += inputs) {
-            const int64_t p = v.source(0, plane, i), q = v.source(1, row, j), r = v.source(2, column, k);
-            if (p < 0 || q < 0 || r < 0)
-              std::fill_n(to, inputs, 0.0f);
-            else
-              std::copy_n(
-                  x + (((n * v.in[0] + p) * v.in[1] + q) * v.in[2] + r) * v.in_channels + group * inputs,
-                  inputs, to);
-          }
-    }
+    for (int64_t o = begin; o < end; ++o)
+      v.for_taps(o, [&](int64_t, int64_t at) {
+        if (at < 0)
+          std::fill_n(to, inputs, 0.0f);
+        else
+          std::copy_n(x + at + group * inputs, inputs, to);
+        to += inputs;
+      });
   }
 
   void run(const Run& run) const {
