@@ -34,7 +34,7 @@ def libraries():
 def run(script, *args, **env):
     """In a process of its own, with nothing of Qualcomm's in reach but what the wheel's provider brings."""
     clean = {k: v for k, v in os.environ.items() if k not in ("QNN_SDK_ROOT", "LD_LIBRARY_PATH")}
-    done = subprocess.run([sys.executable, ROOT / "test" / script, *map(str, args)], capture_output=True, text=True, timeout=900,
+    done = subprocess.run([sys.executable, ROOT / "test" / script, *map(str, args)], capture_output=True, text=True, timeout=3600 if ALL else 900,
                           env={**clean, **env})
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
