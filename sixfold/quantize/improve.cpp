@@ -37,19 +37,6 @@ size_t numbers_of(const Graph& graph) {
   return sum;
 }
 
-// Whether values of nine in ten reach about as far in each sample. Averages follow the first one: of others
-// that go further they cut off what those that judge seldom show.
-bool are_samples_alike(const Observations& seen) {
-  constexpr float kAlike = 1.5f;  // the furthest of all samples, as a part of the mean one
-  std::vector<float> further;
-  for (const Observation& o : seen.values)
-    if (o.seen() && o.mean_reach > 0) further.push_back(std::max(o.max, -o.min) / o.mean_reach);
-  const size_t most = further.size() * 9 / 10;
-  if (most >= further.size()) return false;
-  std::nth_element(further.begin(), further.begin() + static_cast<ptrdiff_t>(most), further.end());
-  return further[most] < kAlike;
-}
-
 }  // namespace
 
 bool calibrates_in_bf16(const Graph& real, const ImproveOptions& options) {
@@ -127,7 +114,6 @@ Status Improving::calibrate_all() {
   }
   out_.seen = std::move(seen.all);
   fits_ = std::move(seen.without);
-  const bool alike = are_samples_alike(out_.seen);
   set_reaches(false);  // until choose_room
   if (options_.doubt)
     for (const std::string& what : doubts_about(real_, out_.seen)) options_.doubt(what);
@@ -137,9 +123,7 @@ Status Improving::calibrate_all() {
   // With 16 bits there is room for what some samples did not show. One alone is there to be tried itself.
   if (few_ && (observers_.size() > 1 || out_.calibrated == 1)) observers_ = {Observer::min_max};
   if (options_.automatic && !few_ && work_ > kMeterWork / kLeastMeterSamples)
-    std::erase_if(observers_,
-                  [](Observer o) { return o == Observer::percentile || o == Observer::moving_average; });
-  if (options_.automatic && !alike && observers_.size() > 1) std::erase(observers_, Observer::moving_average);
+    std::erase(observers_, Observer::percentile);
   out_.ranges.observer = observers_.empty() ? Observer::mse : observers_[0];
   if (observers_.size() > 1 || improves_) {
     SF_ASSIGN(meter_, Meter::create(real_, *calibration_, judging, options_.threads, std::move(outputs),

@@ -526,27 +526,5 @@ TEST(Improve, room_for_other_samples_stays_where_it_costs_nothing) {
   }
 }
 
-TEST(Improve, averages_are_tried_where_samples_are_alike) {
-  const Graph real = graph_of(kNet);
-  for (const bool alike : {false, true}) {
-    std::vector<std::vector<Tensor>> rows;
-    for (int i = 0; i < 16; ++i) {
-      rows.push_back({wave({1, 2, 4, 4}, static_cast<float>(i))});
-      auto* x = reinterpret_cast<float*>(const_cast<std::byte*>(rows.back()[0].data));
-      if (!alike && i == 3) std::transform(x, x + 32, x, [](float y) { return 4 * y; });
-    }
-    const auto make = [&](const Observations&, const RangeChoice&, Wide) -> Result<Graph> {
-      return coarse(real);
-    };
-    auto got = quantize_well(
-        real, *samples_of(rows), make,
-        {.observers = {Observer::min_max, Observer::moving_average}, .automatic = true, .threads = 1});
-    ASSERT_TRUE(got.ok()) << got.error().message();
-    bool tried = false;
-    for (const auto& t : got->tried) tried |= t.first == Observer::moving_average;
-    EXPECT_EQ(tried, alike);
-  }
-}
-
 }  // namespace
 }  // namespace sixfold
