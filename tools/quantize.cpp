@@ -82,7 +82,7 @@ Status find_float_nodes(const Graph& graph, QuantizeOptions& options, Device& de
 
 // Only those that the device takes with 16 bits.
 Status keep_taken(const Graph& graph, QuantizeOptions options, std::set<uint32_t>& wide, Device& device) {
-  options.wide = wide;
+  options.wide.insert(wide.begin(), wide.end());
   SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
   Graph trial = graph;
   SF_TRY(quantize_for_trial(trial, plan));
@@ -94,9 +94,22 @@ Status keep_taken(const Graph& graph, QuantizeOptions options, std::set<uint32_t
   return {};
 }
 
+// Each once, the first ones: an op of the model may be many nodes, and what is wide most of them.
+std::string names_of(const Graph& graph, const std::set<uint32_t>& nodes) {
+  constexpr size_t kMostNames = 24;
+  std::vector<std::string> names;
+  for (const uint32_t i : nodes)
+    if (const std::string& name = graph.origin(graph.node({i})).name;
+        std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  std::string out;
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) out += cat(i == 0 ? "" : ", ", names[i]);
+  if (names.size() > kMostNames) out += cat(" and ", names.size() - kMostNames, " others");
+  return out;
+}
+
 std::string told_wide(const Graph& graph, const std::set<uint32_t>& wide, int bits, double longer) {
-  std::string names;
-  for (const uint32_t i : wide) names += cat(names.empty() ? "" : ", ", graph.origin(graph.node({i})).name);
+  const std::string names = names_of(graph, wide);
   if (bits == 16)
     return cat("16 bits tell too little of some values, so these compute with halves (--no-widen: with 16): ",
                names);
@@ -180,6 +193,7 @@ class Attempts {
   }
   bool halves() const { return halves_; }
   const std::set<uint32_t>& wide(Wide which) { return wide_[which]; }
+  const std::set<uint32_t>& joins() const { return options_.wide; }  // with 16 bits in any case
   bool has_halves(Wide which) const {
     return which != Wide::none && (halves_ ? !wide_.at(which).empty() : !logarithms_.empty());
   }
@@ -194,7 +208,7 @@ class Attempts {
     if (halves_)
       for (const uint32_t i : wide_[which]) options.in_float[i] = "16 bits tell too little of its values";
     else
-      options.wide = wide_[which];
+      options.wide.insert(wide_[which].begin(), wide_[which].end());
     if (!halves_ && which != Wide::none)
       for (const uint32_t i : logarithms_) {
         options.in_float[i] = "8 bits tell too little of its values";
@@ -204,6 +218,16 @@ class Attempts {
     Graph quantized = graph_;
     SF_ASSIGN((reports_[{ranges, which}]), quantize(quantized, plan, seen));
     return quantized;
+  }
+
+  // Before any is made: what joins parts of outputs computes with 16 bits in all of them.
+  Result<std::vector<ValueId>> find_parts(const Observations& seen) {
+    if (halves_) return std::vector<ValueId>();
+    SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options_));
+    UnequalJoins joins = find_unequal_joins(graph_, plan, seen);
+    SF_TRY(keep_taken(graph_, options_, joins.nodes, device_));
+    options_.wide = std::move(joins.nodes);
+    return std::move(joins.parts);
   }
 
   Result<bool> find_wide(const Observations& seen, Wide which, Wide now) {
@@ -271,7 +295,7 @@ class Attempts {
   }
 
   const Graph& graph_;
-  const QuantizeOptions options_;
+  QuantizeOptions options_;
   Device& device_;
   double& seconds_;
   bool halves_ = false;
@@ -283,7 +307,8 @@ class Attempts {
 
 struct Quantized {
   Improved improved;
-  std::set<uint32_t> wide;  // nodes that compute with 16 bits, or halves
+  std::set<uint32_t> wide;   // nodes that compute with 16 bits, or halves
+  std::set<uint32_t> joins;  // those that do for the sake of an output's parts
   std::vector<std::string> converts;
   double longer = 0;  // predicted, as a part of the time with 8 bits
   bool has_halves = false;
@@ -297,13 +322,16 @@ Result<Quantized> quantize_graph(const Graph& graph, const QuantizeOptions& opti
     return attempts.make(seen, ranges, which);
   };
   improving.halves = attempts.halves();
-  if (widens)
+  if (widens) {
+    improving.find_parts = [&](const Observations& seen) { return attempts.find_parts(seen); };
     improving.find_wide = [&](const Observations& seen, Wide which, Wide now) {
       return attempts.find_wide(seen, which, now);
     };
+  }
   Quantized out;
   SF_ASSIGN(out.improved, quantize_well(graph, samples, make, improving));
   out.wide = attempts.wide(out.improved.wide);
+  out.joins = attempts.joins();
   out.converts = attempts.converts(out.improved.ranges, out.improved.wide);
   out.has_halves = attempts.has_halves(out.improved.wide);
   if (!attempts.halves() && !out.wide.empty())
@@ -467,6 +495,12 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
         std::lround(best.longer * 100), " % longer (--no-widen: with 8)"));
   else if (improved.wide != Wide::none)
     method.notes.push_back(told_wide(graph, best.wide, options.scheme.activation_bits, best.longer));
+  if (!best.joins.empty() && improved.wide != Wide::all)
+    method.notes.push_back(
+        cat("parts of an output are so small beside others that 8 bits for all tell little of them, so what "
+            "joins "
+            "them computes with 16 (--no-widen: with 8): ",
+            names_of(graph, best.joins)));
   if (best.has_halves) method.computes_in_float = true;
   SF_ASSIGN(const Ranks ranks, Ranks::get());
   if (!choice.export_encodings.empty() && ranks.writes())

@@ -126,8 +126,12 @@ Status Improving::calibrate_all() {
     std::erase(observers_, Observer::percentile);
   out_.ranges.observer = observers_.empty() ? Observer::mse : observers_[0];
   if (observers_.size() > 1 || improves_) {
+    std::vector<ValueId> parts;
+    if (options_.find_parts) {
+      SF_ASSIGN(parts, options_.find_parts(out_.seen));
+    }
     SF_ASSIGN(meter_, Meter::create(real_, *calibration_, judging, options_.threads, std::move(outputs),
-                                    bf16_tries_));
+                                    bf16_tries_, std::move(parts)));
   }
   return {};
 }

@@ -17,6 +17,14 @@ std::set<uint32_t> find_wide_nodes(const Graph& graph, const QuantizePlan& plan,
 // Logarithms of spectra and what computes their power, which no grid tells: halves do.
 std::set<uint32_t> find_logarithms(const Graph& graph, const Observations& seen);
 
+// Outputs that are joined of parts, one of which has next to nothing of the 8-bit grid that all share: boxes
+// in pixels leave probabilities beside them less than a step. The output's decibels do not show it.
+struct UnequalJoins {
+  std::set<uint32_t> nodes;    // from the parts to the outputs
+  std::vector<ValueId> parts;  // of each once
+};
+UnequalJoins find_unequal_joins(const Graph& graph, const QuantizePlan& plan, const Observations& seen);
+
 // What 16 bits take instead of 8, in microseconds: a node, and a value that one side has in 8 and one in 16.
 struct WideCost {
   std::function<double(const Node&)> node;

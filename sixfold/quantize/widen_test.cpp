@@ -108,6 +108,36 @@ output %s
   EXPECT_EQ(found(2), std::set<std::string>());
 }
 
+// Probabilities beside numbers to `most`, turned before they are given.
+size_t unequal_parts(float most) {
+  const Graph graph = graph_of(R"(
+input %x: f32[1, 4]
+%boxes = exp(%x) : f32[1, 4]
+%scores = sigmoid(%x) : f32[1, 4]
+%all = concat(%boxes, %scores, dim=0) : f32[2, 4]
+%turned = permute(%all, dims=[1, 0]) : f32[4, 2]
+%other = neg(%boxes) : f32[1, 4]
+output %turned
+output %other
+)");
+  Observations seen = seen_all(graph, 0, most);
+  seen.values[named(graph, "scores").index] = {.min = 0, .max = 1};
+  QuantizeOptions options;
+  options.scheme.activation_bits = 8;
+  const auto plan = annotate(graph, options);
+  EXPECT_TRUE(plan.ok());
+  const UnequalJoins joins = find_unequal_joins(graph, *plan, seen);
+  if (joins.nodes.empty()) return joins.parts.size();
+  EXPECT_EQ(joins.nodes, (std::set<uint32_t>{graph.producer(named(graph, "all"))->id.index,
+                                             graph.producer(named(graph, "turned"))->id.index}));
+  return joins.parts.size();
+}
+
+TEST(Widen, parts_of_an_output_are_unequal_where_one_has_few_steps_of_all) {
+  EXPECT_EQ(unequal_parts(100), 2u);
+  EXPECT_EQ(unequal_parts(10), 0u);
+}
+
 TEST(Widen, bands_of_a_spectrum_are_part_of_its_logarithm) {
   const Graph graph = graph_of(R"(
 input %x: f32[4, 4]
