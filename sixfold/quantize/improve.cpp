@@ -16,6 +16,7 @@ constexpr double kMeterWork = 1.5e9;
 constexpr size_t kLeastMeterSamples = 2, kMostMeterSamples = 6;
 constexpr size_t kFewNumbers = 64;  // of all outputs: one sample's say nothing of the others'
 constexpr size_t kFewSamples = 8;
+constexpr size_t kLayersOfModel = 3;  // fewer are an op or two, which one sample is there to try
 // What judges ranges is no part of what they are chosen by: so much of all samples at the most. Of few
 // samples each judge leaves out only those that judge with it, one of so many parts.
 constexpr size_t kPartsOfAll = 3, kParts = 3;
@@ -35,6 +36,13 @@ size_t numbers_of(const Graph& graph) {
     if (leaf.value.valid() && is_float(graph.dtype(leaf.value)))
       sum += static_cast<size_t>(numel(static_shape(graph.dims(leaf.value))));
   return sum;
+}
+
+bool is_model(const Graph& graph) {
+  const std::vector<NodeId> order = graph.order();
+  return static_cast<size_t>(std::count_if(order.begin(), order.end(), [&](NodeId id) {
+           return graph.node(id).op == Op::convolution || graph.node(id).op == Op::linear;
+         })) >= kLayersOfModel;
 }
 
 }  // namespace
@@ -61,6 +69,7 @@ Improving::Improving(const Graph& real, const Samples& samples, const MakeQuanti
   out_.calibrated = count_ - held_;
   // Of few samples nobody knows what is rare: nothing is cut off, and weights are not fitted to them.
   few_ = options.automatic && out_.calibrated < kFewSamples;
+  tried_itself_ = out_.calibrated == 1 && !is_model(real);
   fits_weights_ = (options.search_scales || options.choose_rounding) && !few_;
   out_.bf16 = calibrates_in_bf16(real, options);
   bf16_tries_ = out_.bf16 && work_ >= kBf16TriesWork &&
@@ -120,8 +129,8 @@ Status Improving::calibrate_all() {
   out_.calibrate_seconds = now_s() - begin_s_;
   phases_.end("calibration");
   observers_ = options_.observers;
-  // With 16 bits there is room for what some samples did not show. One alone is there to be tried itself.
-  if (few_ && (observers_.size() > 1 || out_.calibrated == 1)) observers_ = {Observer::min_max};
+  // With 16 bits there is room for what some samples did not show.
+  if (few_ && (observers_.size() > 1 || tried_itself_)) observers_ = {Observer::min_max};
   if (options_.automatic && !few_ && work_ > kMeterWork / kLeastMeterSamples)
     std::erase(observers_, Observer::percentile);
   out_.ranges.observer = observers_.empty() ? Observer::mse : observers_[0];
