@@ -113,6 +113,7 @@ nlohmann::ordered_json describe_accuracy(const Graph& graph, const Accuracy& acc
                       {"module", origin.module_path}});
   }
   return {{"samples", accuracy.samples},
+          {"judged_factors", accuracy.bf16 ? "bf16" : "f32"},
           {"sqnr_db", rounded_db(accuracy.sqnr_db)},
           {"outputs", outputs},
           {"layers", layers}};
@@ -120,10 +121,11 @@ nlohmann::ordered_json describe_accuracy(const Graph& graph, const Accuracy& acc
 
 void print_accuracy(const nlohmann::ordered_json& a) {
   if (!a.is_object() || !a.contains("sqnr_db")) return;
-  print_line(
-      cat("accuracy     ", a["sqnr_db"].dump(), " dB against float, simulated on ", a["samples"].dump(),
-          a["held_back"] == 0 ? " of the samples that it was calibrated with (16 or more: some are held back)"
-                              : " samples that were held back"));
+  print_line(cat("accuracy     ", a["sqnr_db"].dump(), " dB against float, simulated ",
+                 a["judged_factors"] == "bf16" ? "with bfloat16 factors " : "", "on ", a["samples"].dump(),
+                 a["held_back"] == 0
+                     ? " of the samples that it was calibrated with (16 or more: some are held back)"
+                     : " samples that were held back"));
   size_t shown = 0;
   for (const auto& l : a["layers"]) {
     if (++shown > 5) break;

@@ -341,7 +341,8 @@ Result<Quantized> quantize_graph(const Graph& graph, const QuantizeOptions& opti
 
 Result<double> judged_db(const Graph& real, const Samples& samples, Quantized& quantized) {
   const Improved& improved = quantized.improved;
-  SF_ASSIGN(quantized.accuracy, judge(real, improved.graph, samples, improved.held_back));
+  SF_ASSIGN(quantized.accuracy, judge(real, improved.graph, samples,
+                                      {.held_back = improved.held_back, .bf16 = improved.bf16_tries}));
   return decibels_of(quantized.accuracy->outputs);
 }
 
@@ -352,11 +353,11 @@ constexpr size_t kMostBytesBeside = size_t{256} << 20;  // of constants, which b
 void begin_judging(HtpMethod& method, const Graph& real, const Improved& improved,
                    const std::shared_ptr<const Samples>& samples, bool emulated) {
   const bool beside = emulated && constant_bytes(real) <= kMostBytesBeside;
+  const JudgeOptions options{.held_back = improved.held_back, .bf16 = improved.bf16_tries};
   method.judged =
       std::async(beside ? std::launch::async : std::launch::deferred,
-                 [real, quantized = improved.graph, held_back = improved.held_back,
-                  samples]() -> Result<nlohmann::ordered_json> {
-                   SF_ASSIGN(const Accuracy accuracy, judge(real, quantized, *samples, held_back));
+                 [real, quantized = improved.graph, options, samples]() -> Result<nlohmann::ordered_json> {
+                   SF_ASSIGN(const Accuracy accuracy, judge(real, quantized, *samples, options));
                    return describe_accuracy(real, accuracy);
                  });
   if (!beside) method.judged.wait();

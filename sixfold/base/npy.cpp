@@ -68,7 +68,15 @@ Result<Shape> parse_shape(std::string_view text) {
 
 }  // namespace
 
-Result<Tensor> parse_npy(const OwnedBytes& file) {
+Tensor with_alignment(const Tensor& contiguous) {
+  if (reinterpret_cast<uintptr_t>(contiguous.data) % size_of(contiguous.dtype) == 0) return contiguous;
+  std::byte* bytes = nullptr;
+  Tensor copy = Tensor::allocate(contiguous.dtype, contiguous.shape, &bytes);
+  std::memcpy(bytes, contiguous.data, contiguous.size_bytes());
+  return copy;
+}
+
+Result<Tensor> parse_npy(const OwnedBytes& file, Alignment alignment) {
   const std::string_view text(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
   if (!text.starts_with(kMagic) || text.size() < 12) return invalid_model("not a .npy file");
   const int major = static_cast<unsigned char>(text[6]);
@@ -94,15 +102,9 @@ Result<Tensor> parse_npy(const OwnedBytes& file) {
     Shape strides = contiguous_strides(Shape(out.shape.rbegin(), out.shape.rend()));
     std::reverse(strides.begin(), strides.end());
     out.strides = std::move(strides);
-    return to_contiguous(out);
+    out = to_contiguous(out);
   }
-  if (reinterpret_cast<uintptr_t>(out.data) % size_of(out.dtype) != 0) {
-    std::byte* bytes = nullptr;
-    Tensor copy = Tensor::allocate(out.dtype, out.shape, &bytes);
-    std::memcpy(bytes, out.data, out.size_bytes());
-    return copy;
-  }
-  return out;
+  return alignment == Alignment::any ? out : with_alignment(out);
 }
 
 Result<Tensor> read_npy(const std::string& path) {
@@ -149,12 +151,12 @@ Result<NpzReader> NpzReader::open(const std::string& path) {
   return out;
 }
 
-Result<Tensor> NpzReader::read(std::string_view name) const {
+Result<Tensor> NpzReader::read(std::string_view name, Alignment alignment) const {
   const ZipMember* member = zip_.find(cat(name, ".npy"));
   if (!member) return fail(Code::NotFound, path_, " has no array named ", name);
   auto tensor = [&]() -> Result<Tensor> {
     SF_ASSIGN(const OwnedBytes bytes, zip_.read(*member, /*check_crc=*/true));
-    return parse_npy(bytes);
+    return parse_npy(bytes, alignment);
   }();
   if (!tensor.ok()) return tensor.take_error().during(cat("reading ", name, " of ", path_));
   return tensor;

@@ -10,10 +10,14 @@
 
 namespace sixfold {
 
+// any: elements may lie anywhere, for who copies some of them (with_alignment) before they are read.
+enum class Alignment : uint8_t { natural, any };
+
 // The array in bytes, in place where its order and alignment allow, else a copy. Little-endian bool, u8, i8,
 // ..., f64.
-Result<Tensor> parse_npy(const OwnedBytes& file);
+Result<Tensor> parse_npy(const OwnedBytes& file, Alignment alignment = Alignment::natural);
 Result<Tensor> read_npy(const std::string& path);
+Tensor with_alignment(const Tensor& contiguous);  // itself, or a copy
 
 // The bytes in front of a row-major array's data. numpy has no bf16: convert first.
 Result<std::string> npy_header(DType dtype, const Shape& shape);
@@ -25,7 +29,7 @@ class NpzReader {
   const std::vector<std::string>& names() const {
     return names_;
   }  // without ".npy", in the order of the file
-  Result<Tensor> read(std::string_view name) const;
+  Result<Tensor> read(std::string_view name, Alignment alignment = Alignment::natural) const;
 
  private:
   ZipReader zip_;

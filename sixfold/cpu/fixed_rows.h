@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace sixfold::cpu {
 
@@ -143,6 +144,8 @@ struct DeviceNormRow {
   float step = 1;      // a layer norm's gain has numbers of such steps; an RMS norm's has steps of the result
   const double *gain = nullptr, *bias = nullptr;  // bias: with the result's zero point, of numbers unsigned
 };
-void device_norm_row(const DeviceNormRow& norm, const void* x, void* y, int64_t n);
+// Rows of n elements that begin at these.
+void device_norm_rows(const DeviceNormRow& norm, const void* x, void* y, int64_t n,
+                      std::span<const int64_t> starts);
 
 }  // namespace sixfold::cpu

@@ -348,6 +348,37 @@ double product(double a, double b) {
   return value(QFloat::rounded(units, ea + eb - 2));
 }
 
+constexpr int64_t kOneRow[] = {0};
+
+TEST(fixed_rows, norms_of_rows_beside_each_other_are_those_of_each) {
+  Random random;
+  for (int round = 0; round < 200; ++round) {
+    const Stored in = kStored[random.pick(0, 3)], out = kStored[random.pick(0, 3)];
+    const auto n = static_cast<size_t>(random.pick(1, 70)), rows = static_cast<size_t>(random.pick(1, 20));
+    const std::vector<int32_t> x = random.elements(in, n * rows);
+    const std::vector<std::byte> from = stored(x, in);
+    std::vector<double> gain(n), bias(n);
+    for (double& g : gain) g = random.pick(-32768, 32767);
+    for (double& b : bias) b = random.pick(-1000, 1000);
+    const DeviceNormRow norm{.in = in,
+                             .out = out,
+                             .rms = random.pick(0, 1) != 0,
+                             .offset = -random.pick(0, 200),
+                             .epsilon = 0.25f,
+                             .step = 0.01f,
+                             .gain = gain.data(),
+                             .bias = bias.data()};
+    const size_t size = is_wide(out) ? 2 : 1;
+    std::vector<int64_t> starts(rows);
+    for (size_t r = 0; r < rows; ++r) starts[r] = static_cast<int64_t>(r * n);
+    std::vector<std::byte> together(n * rows * size), apart(n * rows * size);
+    device_norm_rows(norm, from.data(), together.data(), static_cast<int64_t>(n), starts);
+    for (const int64_t& start : starts)
+      device_norm_rows(norm, from.data(), apart.data(), static_cast<int64_t>(n), {&start, 1});
+    ASSERT_EQ(together, apart) << round;
+  }
+}
+
 TEST(fixed_rows, wide_norms_are_products_of_the_vector_units_floats) {
   Random random;
   for (int round = 0; round < 200; ++round) {
@@ -361,7 +392,7 @@ TEST(fixed_rows, wide_norms_are_products_of_the_vector_units_floats) {
     for (double& b : bias) b = static_cast<float>(random.pick(0, 65535)) + 0.25;
     DeviceNormRow norm{.out = out, .rms = true, .offset = -1000, .gain = gain.data(), .bias = bias.data()};
     std::vector<std::byte> y(n * (is_wide(out) ? 2 : 1));
-    device_norm_row(norm, stored(x, Stored::u16).data(), y.data(), static_cast<int64_t>(n));
+    device_norm_rows(norm, stored(x, Stored::u16).data(), y.data(), static_cast<int64_t>(n), kOneRow);
     std::vector<int32_t> got = numbers(y, out);
     const double root = 0x1p-8 * (1 - 3 * 0x1p-24);  // what Newton's steps make of 65537, a qfloat for 65536
     for (size_t i = 0; i < n; ++i) {
@@ -373,7 +404,7 @@ TEST(fixed_rows, wide_norms_are_products_of_the_vector_units_floats) {
     norm.epsilon = 65536;
     for (double& g : gain) g = random.pick(-32768, 32767);
     for (int32_t& v : x) v = 4096;  // the mean of equal numbers is beside them, but they have no deviation
-    device_norm_row(norm, stored(x, Stored::u16).data(), y.data(), static_cast<int64_t>(n));
+    device_norm_rows(norm, stored(x, Stored::u16).data(), y.data(), static_cast<int64_t>(n), kOneRow);
     got = numbers(y, out);
     for (size_t i = 0; i < n; ++i)
       ASSERT_EQ(got[i], cut(std::floor(bias[i] + 0.5) + lowest(out), lowest(out), highest(out))) << i;

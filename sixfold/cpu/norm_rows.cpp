@@ -1,8 +1,9 @@
 // Rows of fixed-point elements that are normalized.
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "sixfold/cpu/fixed_rows.h"
 #include "sixfold/cpu/quant.h"
@@ -51,14 +52,35 @@ void norm_results(D d, const NormRow& s, const NormFactors& f, const T* x, U* y,
 struct Sums {
   int64_t numbers = 0, squares = 0;
 };
+template <typename D, typename T>
+void add_sums(D d, const T* x, int64_t n, int32_t offset, int64_t* at, Sums* out) {
+  constexpr int64_t kExact = int64_t{1} << 18;  // numbers whose squares doubles sum exactly
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = *at; i + lanes <= n; *at = i) {
+    const int64_t end = std::min(n, i + kExact);
+    auto numbers0 = hn::Zero(d), numbers1 = numbers0, squares0 = numbers0, squares1 = numbers0;
+    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+      const auto a = load_reals(d, x + i, offset), b = load_reals(d, x + i + lanes, offset);
+      numbers0 = hn::Add(numbers0, a);
+      numbers1 = hn::Add(numbers1, b);
+      squares0 = hn::MulAdd(a, a, squares0);
+      squares1 = hn::MulAdd(b, b, squares1);
+    }
+    for (; i + lanes <= end; i += lanes) {
+      const auto a = load_reals(d, x + i, offset);
+      numbers0 = hn::Add(numbers0, a);
+      squares0 = hn::MulAdd(a, a, squares0);
+    }
+    out->numbers += static_cast<int64_t>(hn::GetLane(hn::SumOfLanes(d, hn::Add(numbers0, numbers1))));
+    out->squares += static_cast<int64_t>(hn::GetLane(hn::SumOfLanes(d, hn::Add(squares0, squares1))));
+  }
+}
 template <typename T>
 Sums sums_of(const T* x, int64_t n, int32_t offset) {
   Sums out;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t v = x[i] + offset;
-    out.numbers += v;
-    out.squares += v * v;
-  }
+  int64_t i = 0;
+  add_sums(Reals(), x, n, offset, &i, &out);
+  add_sums(OneReal(), x, n, offset, &i, &out);
   return out;
 }
 
@@ -88,32 +110,52 @@ void norm_row_here(const NormRow& s, const void* x, void* y, int64_t n) {
   });
 }
 
-// The vector unit's floats, one at a time.
-inline double product(double a, double b) {
-  const OneReal d;
-  return hn::GetLane(qfloat_product(d, hn::Set(d, a), hn::Set(d, b)));
+// Rows beside each other, a lane for each.
+constexpr size_t kRows = 8;
+using RowLanes = hn::CappedTag<double, kRows>;
+using RowReals = std::array<double, kRows>;
+template <typename F>
+inline RowReals for_lanes(const F& f) {
+  const RowLanes d;
+  alignas(64) RowReals out;
+  for (size_t k = 0; k < kRows; k += hn::Lanes(d)) hn::StoreU(f(d, k), d, out.data() + k);
+  return out;
 }
-inline double sum(double a, double b) {
-  const OneReal d;
-  return hn::GetLane(qfloat_sum(d, hn::Set(d, a), hn::Set(d, b)));
-}
-// A whole number times a float: 16 bits of it at a time, from the last on; the first has what is left.
-double scaled(unsigned __int128 whole, int parts, float factor) {
-  double total = 0;
+
+// Whole numbers times a float: 16 bits of them at a time, from the last on; the first has what is left.
+using Wholes = std::array<unsigned __int128, kRows>;
+RowReals scaled(const Wholes& wholes, int parts, float factor) {
+  RowReals total{};
   for (int i = 0; i < parts; ++i) {
-    const auto bits = static_cast<uint64_t>(whole >> (16 * i));
-    const auto part = static_cast<double>(i + 1 < parts ? bits & 0xFFFF : bits);
-    total = sum(product(std::ldexp(part, 16 * i), factor), total);
+    RowReals part;
+    for (size_t k = 0; k < kRows; ++k) {
+      const auto bits = static_cast<uint64_t>(wholes[k] >> (16 * i));
+      part[k] =
+          static_cast<double>(i + 1 < parts ? bits & 0xFFFF : bits) * static_cast<double>(1ull << (16 * i));
+    }
+    total = for_lanes([&](auto d, size_t k) {
+      const auto product = qfloat_product(d, hn::LoadU(d, part.data() + k), hn::Set(d, double{factor}));
+      return qfloat_sum(d, product, hn::LoadU(d, total.data() + k));
+    });
   }
   return total;
 }
-// Newton's steps from a guess by the bits of a float.
-double inverse_root(double x, int steps) {
-  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
-  const double half = product(x, 0.5);
-  double y = std::bit_cast<float>(0x5F375A86u - (bits >> 1));
-  for (int step = 0; step < steps; ++step) y = product(y, sum(1.5, -product(product(half, y), y)));
-  return y;
+// Of numbers and an epsilon, by Newton's steps from a guess by the bits of a float.
+RowReals inverse_roots(const RowReals& numbers, float epsilon, int steps) {
+  return for_lanes([&](auto d, size_t k) {
+    const hn::Rebind<float, decltype(d)> df;
+    const hn::RebindToUnsigned<decltype(df)> du;
+    const auto x = qfloat_sum(d, hn::LoadU(d, numbers.data() + k), hn::Set(d, double{epsilon}));
+    const auto bits = hn::BitCast(du, hn::DemoteTo(df, x));
+    const auto guess = hn::Sub(hn::Set(du, 0x5F375A86u), hn::ShiftRight<1>(bits));
+    const auto half = qfloat_product(d, x, hn::Set(d, 0.5));
+    auto y = hn::PromoteTo(d, hn::BitCast(df, guess));
+    for (int step = 0; step < steps; ++step) {
+      const auto square = qfloat_product(d, qfloat_product(d, half, y), y);
+      y = qfloat_product(d, y, qfloat_sum(d, hn::Set(d, 1.5), hn::Neg(square)));
+    }
+    return y;
+  });
 }
 
 // y = floor(v) + low, saturated, v being products of the vector unit's floats. A product whose sign is
@@ -159,44 +201,62 @@ void layer_results(D d, const DeviceNormRow& s, double mean, double factor, cons
   *at = i;
 }
 
-template <typename T, typename U>
-void device_norm_as(const DeviceNormRow& s, const T* x, U* y, int64_t n) {
-  // A layer norm's numbers have no sign.
-  const int32_t offset = s.rms ? s.offset : -std::numeric_limits<T>::min();
-  const auto [total, squares] = sums_of(x, n, offset);
-  const auto count = static_cast<float>(n);
-  int64_t i = 0;
-  if (s.rms) {
-    const double mean = scaled(static_cast<uint64_t>(squares), 3, 1 / count);
-    const double factor = inverse_root(sum(mean, s.epsilon), 3);
-    rms_results(Reals(), s, factor, x, y, n, &i);
-    return rms_results(OneReal(), s, factor, x, y, n, &i);
-  }
-  const auto wide = static_cast<unsigned __int128>(total);
-  const unsigned __int128 spread =
-      static_cast<unsigned __int128>(squares) * static_cast<uint64_t>(n) - wide * wide;
-  constexpr bool kBytes = sizeof(T) == 1;
-  constexpr double kParts = kBytes ? 64 : 32768;  // of the mean
-  const double mean = std::floor(scaled(wide, 3, 1 / count) * kParts) / kParts - offset;
-  const double variance = scaled(spread, 4, 1 / static_cast<float>(n * n));
-  double factor = product(inverse_root(sum(variance, s.epsilon), kBytes ? 2 : 3), s.step);
-  // 16 bits of it, 16 or 31 places at the most.
+// What a layer norm's numbers are multiplied by: 16 bits, 16 or 31 places at the most.
+double cut_factor(double factor, bool bytes) {
   int exponent = 0;
   std::frexp(factor, &exponent);
-  const int places = std::min(16 - exponent, kBytes ? 16 : 31);
-  factor = std::min(std::floor(std::ldexp(factor, places) + (kBytes ? 0 : 0.5)), 65535.0);
-  factor = std::ldexp(factor, -places);
-  if (!kBytes && spread == 0) factor = 0;  // equal numbers are beside their mean
-  layer_results(Reals(), s, mean, factor, x, y, n, &i);
-  layer_results(OneReal(), s, mean, factor, x, y, n, &i);
+  const int places = std::min(16 - exponent, bytes ? 16 : 31);
+  return std::ldexp(std::min(std::floor(std::ldexp(factor, places) + (bytes ? 0 : 0.5)), 65535.0), -places);
 }
 
-void device_norm_row_here(const DeviceNormRow& s, const void* x, void* y, int64_t n) {
+template <typename T, typename U>
+void device_norm_as(const DeviceNormRow& s, const T* x, U* y, int64_t n, std::span<const int64_t> starts) {
+  // A layer norm's numbers have no sign.
+  const int32_t offset = s.rms ? s.offset : -std::numeric_limits<T>::min();
+  const auto count = static_cast<float>(n);
+  Wholes wholes{}, spreads{};
+  for (size_t k = 0; k < starts.size(); ++k) {
+    const auto [total, squares] = sums_of(x + starts[k], n, offset);
+    wholes[k] = static_cast<unsigned __int128>(s.rms ? squares : total);
+    if (!s.rms)
+      spreads[k] = static_cast<unsigned __int128>(squares) * static_cast<uint64_t>(n) - wholes[k] * wholes[k];
+  }
+  const RowReals means = scaled(wholes, 3, 1 / count);
+  if (s.rms) {
+    const RowReals factors = inverse_roots(means, s.epsilon, 3);
+    for (size_t k = 0; k < starts.size(); ++k) {
+      int64_t i = 0;
+      rms_results(Reals(), s, factors[k], x + starts[k], y + starts[k], n, &i);
+      rms_results(OneReal(), s, factors[k], x + starts[k], y + starts[k], n, &i);
+    }
+    return;
+  }
+  constexpr bool kBytes = sizeof(T) == 1;
+  constexpr double kParts = kBytes ? 64 : 32768;  // of the mean
+  const RowReals roots =
+      inverse_roots(scaled(spreads, 4, 1 / static_cast<float>(n * n)), s.epsilon, kBytes ? 2 : 3);
+  const RowReals factors = for_lanes([&](auto d, size_t k) {
+    return qfloat_product(d, hn::LoadU(d, roots.data() + k), hn::Set(d, double{s.step}));
+  });
+  for (size_t k = 0; k < starts.size(); ++k) {
+    const double mean = std::floor(means[k] * kParts) / kParts - offset;
+    // Equal numbers are beside their mean.
+    const double factor = !kBytes && spreads[k] == 0 ? 0 : cut_factor(factors[k], kBytes);
+    int64_t i = 0;
+    layer_results(Reals(), s, mean, factor, x + starts[k], y + starts[k], n, &i);
+    layer_results(OneReal(), s, mean, factor, x + starts[k], y + starts[k], n, &i);
+  }
+}
+
+void device_norm_rows_here(const DeviceNormRow& s, const void* x, void* y, int64_t n,
+                           std::span<const int64_t> starts) {
   with_stored(s.in, [&](auto t) {
     with_stored(s.out, [&](auto u) {
       using T = decltype(t);
       using U = decltype(u);
-      device_norm_as(s, static_cast<const T*>(x), static_cast<U*>(y), n);
+      for (size_t k = 0; k < starts.size(); k += kRows)
+        device_norm_as(s, static_cast<const T*>(x), static_cast<U*>(y), n,
+                       starts.subspan(k, std::min(kRows, starts.size() - k)));
     });
   });
 }
@@ -208,16 +268,17 @@ HWY_AFTER_NAMESPACE();
 namespace sixfold::cpu {
 
 HWY_EXPORT(norm_row_here);
-HWY_EXPORT(device_norm_row_here);
+HWY_EXPORT(device_norm_rows_here);
 
 // quant_kernels() first: the environment may keep all SIMD code to fewer instructions.
 void norm_row(const NormRow& s, const void* x, void* y, int64_t n) {
   quant_kernels();
   HWY_DYNAMIC_DISPATCH(norm_row_here)(s, x, y, n);
 }
-void device_norm_row(const DeviceNormRow& s, const void* x, void* y, int64_t n) {
+void device_norm_rows(const DeviceNormRow& s, const void* x, void* y, int64_t n,
+                      std::span<const int64_t> starts) {
   quant_kernels();
-  HWY_DYNAMIC_DISPATCH(device_norm_row_here)(s, x, y, n);
+  HWY_DYNAMIC_DISPATCH(device_norm_rows_here)(s, x, y, n, starts);
 }
 
 }  // namespace sixfold::cpu

@@ -45,9 +45,8 @@ ErrorCode read_context_configs(ConfigList configs, LoadOptions* load) {
   return kOk;
 }
 
-// Fills context->binary. Its lock is held.
-Status make_binary(ContextObject& context) {
-  if (context.binary) return {};
+// Its lock is held.
+Result<BinaryLayout> lay_out(const ContextObject& context) {
   std::vector<GraphDescription> graphs;
   for (const auto& object : context.graphs) {
     const Graph& g = object->graph;
@@ -61,21 +60,21 @@ Status make_binary(ContextObject& context) {
     d.ops = g.ops();
     d.stored = g.stored();
   }
-  SF_ASSIGN(context.binary, write_binary(context.device, graphs, context.constants, *objects().allocator));
-  return {};
+  return BinaryLayout(context.device, graphs, context.constants);
 }
 
-ErrorCode binary_of(Handle handle, std::shared_ptr<ContextObject>& context) {
-  context = objects().contexts.find(handle);
+// take(layout) while nothing of the context changes.
+template <typename Take>
+ErrorCode with_binary(Handle handle, const Take& take) {
+  const std::shared_ptr<ContextObject> context = objects().contexts.find(handle);
   if (!context) return kContextHandle;
   if (context->is_loaded)
     return refuse(context->log(), kNotPermitted, invalid_argument("a loaded context has no binary to give"));
   const std::lock_guard lock(context->building);
   if (context->graphs.empty()) return kContextNotFinalized;
-  if (Status s = make_binary(*context); !s.ok())
-    return refuse(context->log(), s.error().code() == Code::OutOfMemory ? kMemory : kContextNotFinalized,
-                  s.error());
-  return kOk;
+  const Result<BinaryLayout> layout = lay_out(*context);
+  if (!layout.ok()) return refuse(context->log(), kContextNotFinalized, layout.error());
+  return take(*context, *layout);
 }
 
 Status load(ContextObject& context, const std::shared_ptr<ContextObject>& self,
@@ -124,23 +123,23 @@ ErrorCode context_set_config(Handle context, ConfigList configs) {
 
 ErrorCode context_binary_size(Handle handle, uint64_t* size) {
   if (!size) return kContextArgument;
-  std::shared_ptr<ContextObject> context;
-  if (const ErrorCode e = binary_of(handle, context); e != kOk) return e;
-  *size = context->binary.size_bytes();
-  return kOk;
+  return with_binary(handle, [&](const ContextObject&, const BinaryLayout& layout) {
+    *size = layout.size_bytes();
+    return kOk;
+  });
 }
 
 ErrorCode context_binary(Handle handle, void* buffer, uint64_t capacity, uint64_t* written) {
   if (!buffer || !written) return kContextArgument;
-  std::shared_ptr<ContextObject> context;
-  if (const ErrorCode e = binary_of(handle, context); e != kOk) return e;
-  if (capacity < context->binary.size_bytes())
-    return refuse(
-        context->log(), kContextArgument,
-        invalid_argument("the binary has ", context->binary.size_bytes(), " bytes, the buffer ", capacity));
-  std::memcpy(buffer, context->binary.data(), context->binary.size_bytes());
-  *written = context->binary.size_bytes();
-  return kOk;
+  return with_binary(handle, [&](const ContextObject& context, const BinaryLayout& layout) {
+    if (capacity < layout.size_bytes())
+      return refuse(
+          context.log(), kContextArgument,
+          invalid_argument("the binary has ", layout.size_bytes(), " bytes, the buffer ", capacity));
+    layout.write({static_cast<std::byte*>(buffer), layout.size_bytes()});
+    *written = layout.size_bytes();
+    return kOk;
+  });
 }
 
 ErrorCode context_from_binary(Handle backend, Handle device, ConfigList configs, const void* bytes,

@@ -25,9 +25,7 @@ static_assert(sizeof(Header) == 72);
 constexpr size_t kGraphsAt = 128;
 static_assert(sizeof(Header) <= kGraphsAt);
 
-struct Place {
-  uint64_t offset, size_bytes;
-};
+using Place = BinaryLayout::Place;
 
 XXH128_hash_t hash_of(const Header& header, std::span<const std::byte> rest) {
   const uint64_t seed = XXH3_64bits(&header, offsetof(Header, hash_low));
@@ -276,8 +274,9 @@ uint64_t aligned(uint64_t offset) {
 
 }  // namespace
 
-Result<OwnedBlock> write_binary(const DeviceModel& device, std::span<const GraphDescription> graphs,
-                                const Constants& constants, Allocator& allocator) {
+BinaryLayout::BinaryLayout(const DeviceModel& device, std::span<const GraphDescription> graphs,
+                           const Constants& constants)
+    : constants_(constants) {
   Writer writer;
   writer.add(static_cast<uint32_t>(graphs.size()));
   for (const GraphDescription& g : graphs) {
@@ -293,6 +292,15 @@ Result<OwnedBlock> write_binary(const DeviceModel& device, std::span<const Graph
     writer.add(static_cast<uint32_t>(g.ops.size()));
     for (const OpDef& op : g.ops) writer.add_op(op);
   }
+  graphs_ = std::move(writer.bytes);
+
+  uint64_t at = aligned(kGraphsAt + graphs_.size() + constants.size() * sizeof(Place));
+  for (size_t i = 0; i < constants.size(); ++i) {
+    places_.push_back({at, constants[i].size_bytes});
+    at = aligned(at + constants[i].size_bytes);
+  }
+  size_bytes_ = at;
+
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.version = kBinaryVersion;
@@ -301,31 +309,25 @@ Result<OwnedBlock> write_binary(const DeviceModel& device, std::span<const Graph
   header.arch = device.arch;
   header.vtcm_mb = device.vtcm_mb;
   header.constant_count = static_cast<uint32_t>(constants.size());
-  header.graph_bytes = writer.bytes.size();
+  header.graph_bytes = graphs_.size();
+  const auto* h = reinterpret_cast<const std::byte*>(&header);
+  header_.assign(h, h + sizeof header);
+}
 
-  uint64_t at = aligned(kGraphsAt + writer.bytes.size() + constants.size() * sizeof(Place));
-  std::vector<Place> places;
-  for (size_t i = 0; i < constants.size(); ++i) {
-    places.push_back({at, constants[i].size_bytes});
-    at = aligned(at + constants[i].size_bytes);
-  }
-  header.total_bytes = at;
-
-  SF_ASSIGN(OwnedBlock block, OwnedBlock::take(allocator, at, "a context binary"));
-  std::byte* const out = block.data();
+void BinaryLayout::write(std::span<std::byte> to) const {
   uint64_t end = 0;  // zeros fill what lies between
   const auto put = [&](uint64_t offset, const void* from, uint64_t size) {
-    std::memset(out + end, 0, offset - end);
-    if (size > 0) std::memcpy(out + offset, from, size);
+    std::memset(to.data() + end, 0, offset - end);
+    if (size > 0) std::memcpy(to.data() + offset, from, size);
     end = offset + size;
   };
-  put(0, &header, sizeof header);
-  put(kGraphsAt, writer.bytes.data(), writer.bytes.size());
-  put(end, places.data(), places.size() * sizeof(Place));
-  for (size_t i = 0; i < places.size(); ++i) put(places[i].offset, constants[i].data, places[i].size_bytes);
-  put(at, nullptr, 0);
-  seal_binary({out, at});
-  return block;
+  put(0, header_.data(), header_.size());
+  put(kGraphsAt, graphs_.data(), graphs_.size());
+  put(end, places_.data(), places_.size() * sizeof(Place));
+  for (size_t i = 0; i < places_.size(); ++i)
+    put(places_[i].offset, constants_[i].data, places_[i].size_bytes);
+  put(size_bytes_, nullptr, 0);
+  seal_binary(to);
 }
 
 void seal_binary(std::span<std::byte> bytes) {

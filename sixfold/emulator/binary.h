@@ -28,9 +28,23 @@ struct BinaryContent {
   std::vector<std::span<const std::byte>> constants;  // in the binary
 };
 
-// The block is as large as the binary.
-Result<OwnedBlock> write_binary(const DeviceModel& device, std::span<const GraphDescription> graphs,
-                                const Constants& constants, Allocator& allocator);
+// A binary before it is written: all but the constants, which stay where they are until then.
+class BinaryLayout {
+ public:
+  BinaryLayout(const DeviceModel& device, std::span<const GraphDescription> graphs,
+               const Constants& constants);
+  struct Place {
+    uint64_t offset, size_bytes;
+  };
+  uint64_t size_bytes() const { return size_bytes_; }
+  void write(std::span<std::byte> to) const;  // of that size
+
+ private:
+  const Constants& constants_;
+  std::vector<std::byte> header_, graphs_;
+  std::vector<Place> places_;  // of constants
+  uint64_t size_bytes_ = 0;
+};
 // InvalidModel for anything but a whole, undamaged binary of this version.
 Result<BinaryContent> read_binary(std::span<const std::byte> bytes);
 

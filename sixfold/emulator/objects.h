@@ -63,7 +63,6 @@ struct ContextObject {
   bool is_loaded = false;
   std::mutex building;  // constants and graphs change under it
   std::vector<std::shared_ptr<GraphObject>> graphs;
-  OwnedBlock binary;  // made when first asked for
 
   LogObject* log() const { return backend ? backend->log.get() : nullptr; }
 };

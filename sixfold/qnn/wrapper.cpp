@@ -1,9 +1,9 @@
 #include "sixfold/qnn/wrapper.h"
 
-#include <charconv>
-#include <cstring>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
-#include "sixfold/base/sha256.h"
+#include <cstring>
 
 namespace sixfold::qnn {
 namespace {
@@ -20,10 +20,7 @@ T read_at(std::span<const std::byte> bytes, size_t offset) {
 }  // namespace
 
 std::array<std::byte, kWrapperBytes> wrapper_of(std::span<const std::byte> binary) {
-  const std::string hash = sha256_hex(binary);
-  uint64_t signature = 0;
-  std::from_chars(hash.data(), hash.data() + 16, signature, 16);
-  const uint64_t size = binary.size();
+  const uint64_t signature = XXH3_64bits(binary.data(), binary.size()), size = binary.size();
   std::array<std::byte, kWrapperBytes> out{};
   std::memcpy(out.data(), &kMagic, 4);
   std::memcpy(out.data() + 4, &signature, 8);

@@ -44,7 +44,7 @@ Balanced balanced(const Graph& real) {
   Balanced out{real};
   out.bits = imbalance_of(real, *seen);
   out.channels = balance_channels(out.graph, *seen, 0.5f);
-  auto told = measure(real, out.graph, *samples, 1);
+  auto told = measure(real, out.graph, *samples, {.threads = 1});
   EXPECT_TRUE(told.ok()) << (told.ok() ? "" : told.error().message());
   out.decibels = told->sqnr_db;
   auto after = calibrate(out.graph, *samples, {.threads = 1, .channels = true});

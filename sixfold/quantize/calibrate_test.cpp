@@ -31,6 +31,32 @@ std::vector<float> wave(size_t n, float seed) {
   return out;
 }
 
+TEST(Statistics, errors_of_every_length_within_a_range) {
+  std::vector<float> a, b;
+  for (size_t n = 0; n < 70; ++n) {
+    double power = 0, error = 0;
+    for (size_t i = 0; i < n; ++i) {
+      const auto cut = [](double x) { return std::clamp(x, -2.0, 3.0); };
+      power += static_cast<double>(a[i]) * a[i];
+      error += std::pow(cut(a[i]) - cut(b[i]), 2);
+    }
+    const ErrorSums got = error_sums(a.data(), b.data(), static_cast<int64_t>(n), -2, 3);
+    EXPECT_DOUBLE_EQ(got.power, power) << n;
+    EXPECT_DOUBLE_EQ(got.error, error) << n;
+    a.push_back(static_cast<float>(n % 9) - 4);
+    b.push_back(static_cast<float>(n % 5) * 2 - 3.5f);
+  }
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const std::vector<float> want(40, 1);
+  for (const float wrong : {kInf, std::nanf("")}) {
+    std::vector<float> got = want;
+    got[7] = wrong;
+    const ErrorSums sums = error_sums(want.data(), got.data(), 40, -kInf, kInf);
+    EXPECT_FALSE(std::isfinite(sums.error));
+    EXPECT_EQ(sums.power, 40);
+  }
+}
+
 TEST(Statistics, extremes_of_every_length) {
   for (size_t n = 1; n < 80; ++n) {
     std::vector<float> x = wave(n, 0.5f);

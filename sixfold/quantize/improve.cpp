@@ -23,6 +23,7 @@ constexpr size_t kPartsOfAll = 3, kParts = 3;
 // Multiplications of a model from which factors are rounded: of a smaller one less is gained, and tries,
 // which decide by fractions of a decibel, are spoilt sooner than ranges.
 constexpr double kBf16Work = 2e8, kBf16TriesWork = 5e8;
+constexpr double kBf16Tells = 25;  // dB: what is nearer to float is not told by rounded factors
 constexpr size_t kFittedSamples = 16, kFittedRows = 512;  // that weights are rounded by
 
 double now_s() {
@@ -72,8 +73,8 @@ Improving::Improving(const Graph& real, const Samples& samples, const MakeQuanti
   tried_itself_ = out_.calibrated == 1 && !is_model(real);
   fits_weights_ = (options.search_scales || options.choose_rounding) && !few_;
   out_.bf16 = calibrates_in_bf16(real, options);
-  bf16_tries_ = out_.bf16 && work_ >= kBf16TriesWork &&
-                !options.halves;  // with 16 bits they would see the factors' rounding
+  out_.bf16_tries = out_.bf16 && work_ >= kBf16TriesWork &&
+                    !options.halves;  // with 16 bits they would see the factors' rounding
   improves_ = options.search_scales || options.choose_rounding || options.correct_biases ||
               options.find_wide || options.goes_on;
 }
@@ -89,7 +90,8 @@ Status Improving::calibrate_all() {
   });
   calibrating.progress = [&](size_t done, size_t total) { progress("calibrating", done, total); };
   SF_TRY(check_samples(real_, samples_));
-  if (fits_weights_) {
+  // Of a model that takes long they are looked at where they are wanted, which is seldom.
+  if (fits_weights_ && !(options_.automatic && work_ >= kLargeWork)) {
     rows_.emplace(real_, std::min(out_.calibrated, kFittedSamples), kFittedRows);
     const size_t step = spread_step(out_.calibrated, kFittedSamples);
     calibrating.look = [&, step](size_t sample, ValueId v, const cpu::TensorDesc& desc, const void* data) {
@@ -101,7 +103,7 @@ Status Improving::calibrate_all() {
           ? kMostMeterSamples
           : 2 * samples_for(kMeterWork / 2 + work_ / 2, work_, kLeastMeterSamples / 2, kMostMeterSamples / 2);
   std::vector<std::vector<Tensor>> outputs(judging);
-  if ((options_.observers.size() > 1 || improves_) && out_.bf16 == bf16_tries_)
+  if ((options_.observers.size() > 1 || improves_) && out_.bf16 == out_.bf16_tries)
     calibrating.ran = [&outputs, step = spread_step(out_.calibrated, judging)](size_t sample,
                                                                                const Watched& model) {
       if (sample % step == 0 && sample / step < outputs.size()) outputs[sample / step] = model.copy_outputs();
@@ -140,8 +142,21 @@ Status Improving::calibrate_all() {
       SF_ASSIGN(parts, options_.find_parts(out_.seen));
     }
     SF_ASSIGN(meter_, Meter::create(real_, *calibration_, judging, options_.threads, std::move(outputs),
-                                    bf16_tries_, std::move(parts)));
+                                    out_.bf16_tries, std::move(parts)));
   }
+  return {};
+}
+
+Status Improving::look_at_rows() {
+  if (rows_) return {};
+  rows_.emplace(real_, std::min(out_.calibrated, kFittedSamples), kFittedRows);
+  CalibrateOptions looking{.threads = options_.threads, .histograms = false, .bf16 = out_.bf16};
+  looking.look = [&](size_t sample, ValueId v, const cpu::TensorDesc& desc, const void* data) {
+    rows_->look(sample, v, desc, data);
+  };
+  SF_TRY(calibrate(real_, *spread_samples(*calibration_, kFittedSamples), looking));
+  SF_ASSIGN(const Ranks ranks, Ranks::get());
+  rows_->exchange(ranks);
   return {};
 }
 
@@ -193,13 +208,16 @@ Result<Improved> Improving::run() {
   return std::move(out_);
 }
 
-Result<Accuracy> judge(const Graph& real, const Graph& quantized, const Samples& samples, size_t held_back,
-                       size_t threads) {
-  const size_t judges = work_of(real) < kLargeWork ? 8 : 2;
-  const auto judged = held_back
-                          ? some_samples(samples, samples.count() - held_back, std::min(held_back, judges))
-                          : some_samples(samples, 0, judges);
-  return measure(real, quantized, *judged, threads);
+Result<Accuracy> judge(const Graph& real, const Graph& quantized, const Samples& samples,
+                       const JudgeOptions& options) {
+  const size_t judges = work_of(real) < kLargeWork ? 8 : 2, held = options.held_back;
+  const auto judged = held ? some_samples(samples, samples.count() - held, std::min(held, judges))
+                           : some_samples(samples, 0, judges);
+  MeasureOptions measuring{.threads = options.threads, .bf16 = options.bf16};
+  SF_ASSIGN(Accuracy out, measure(real, quantized, *judged, measuring));
+  if (!out.bf16 || decibels_of(out.outputs) < kBf16Tells) return out;
+  measuring.bf16 = false;
+  return measure(real, quantized, *judged, measuring);
 }
 
 Result<Improved> quantize_well(const Graph& real, const Samples& samples, const MakeQuantized& make,

@@ -65,8 +65,8 @@ struct Improved {
   RoundingReport rounding;
   size_t biases = 0;
   Wide wide = Wide::none;
-  bool bf16 = false;                     // factors of calibration and tries were rounded to it
-  size_t calibrated = 0, held_back = 0;  // samples; none held back: those of calibration judge
+  bool bf16 = false, bf16_tries = false;  // factors of calibration, and of tries, were rounded to it
+  size_t calibrated = 0, held_back = 0;   // samples; none held back: those of calibration judge
   double seconds = 0, calibrate_seconds = 0;
   std::vector<std::pair<const char*, double>> phases;  // CPU seconds of this process, all threads
 };
@@ -80,8 +80,14 @@ using MakeQuantized =
 Result<Improved> quantize_well(const Graph& real, const Samples& samples, const MakeQuantized& make,
                                const ImproveOptions& options);
 
+struct JudgeOptions {
+  size_t held_back = 0;
+  bool bf16 = false;  // rounds factors as tries do, where that changes nothing of what is told
+  size_t threads = 0;
+};
+
 // What the quantized graph loses, by a few of the samples: of those that were held back, if some were.
-Result<Accuracy> judge(const Graph& real, const Graph& quantized, const Samples& samples, size_t held_back,
-                       size_t threads = 0);
+Result<Accuracy> judge(const Graph& real, const Graph& quantized, const Samples& samples,
+                       const JudgeOptions& options);
 
 }  // namespace sixfold

@@ -48,6 +48,8 @@ RoundingOptions Improving::rounding_options() const {
 
 // Before a last sigmoid they do, whatever noise comes from before hides it: judged by themselves.
 Status Improving::round_last_weights() {
+  if (!rows_ && read_before_last_sigmoids(real_).empty()) return {};
+  SF_TRY(look_at_rows());
   Graph rounded = out_.graph;
   SF_ASSIGN(RoundingReport report, improve_weights(rounded, *rows_, rounding_options()));
   rows_.reset();  // what follows has use for the memory
@@ -68,6 +70,7 @@ Status Improving::round_last_weights() {
 Status Improving::round_weights() {
   if (!fits_weights_) return {};
   if (!weights_matter_) return round_last_weights();
+  SF_TRY(look_at_rows());
   progress("rounding weights", 0, 1);
   Graph before = out_.graph;
   SF_ASSIGN(out_.rounding, improve_weights(out_.graph, *rows_, rounding_options()));

@@ -13,15 +13,15 @@ namespace {
 namespace fs = std::filesystem;
 
 // in0, in1, ... of an .npz: no gap, nothing else that begins like it.
-Result<std::vector<Tensor>> read_inputs(const std::string& path) {
+Result<std::vector<Tensor>> read_inputs(const std::string& path, Alignment alignment = Alignment::natural) {
   SF_ASSIGN(const NpzReader npz, NpzReader::open(path));
   const auto has = [&](const std::string& name) {
     return std::find(npz.names().begin(), npz.names().end(), name) != npz.names().end();
   };
   std::vector<Tensor> out;
   for (size_t i = 0; has(cat("in", i)); ++i) {
-    SF_ASSIGN(const Tensor t, npz.read(cat("in", i)));
-    out.push_back(to_contiguous(t));
+    SF_ASSIGN(Tensor t, npz.read(cat("in", i), alignment));
+    out.push_back(std::move(t));
   }
   if (out.empty()) {
     std::string names;
@@ -36,7 +36,7 @@ class StackedSamples final : public Samples {
   static Result<std::unique_ptr<Samples>> open(const std::string& path) {
     auto out = std::make_unique<StackedSamples>();
     out->path_ = path;
-    SF_ASSIGN(out->arrays_, read_inputs(path));
+    SF_ASSIGN(out->arrays_, read_inputs(path, Alignment::any));
     for (size_t i = 0; i < out->arrays_.size(); ++i) {
       const Tensor& t = out->arrays_[i];
       if (t.shape.empty())
@@ -54,14 +54,14 @@ class StackedSamples final : public Samples {
     for (Tensor t : arrays_) {
       t.shape.erase(t.shape.begin());
       t.data += i * t.size_bytes();
-      out.push_back(std::move(t));
+      out.push_back(with_alignment(t));
     }
     return out;
   }
 
  private:
   std::string path_;
-  std::vector<Tensor> arrays_;
+  std::vector<Tensor> arrays_;  // where they lie in the file, if it is not compressed
 };
 
 // A sample is one or more files.

@@ -42,7 +42,7 @@ TEST(ScaleLogarithms, keeps_what_the_model_computes_and_makes_its_powers_small) 
     Graph scaled = real;
     ASSERT_EQ(scale_logarithms(scaled, std::move(calibrate(real, *samples)).value()), 1u) << tail;
     ASSERT_TRUE(verify(scaled).ok());
-    const auto told = measure(real, scaled, *samples, 1);
+    const auto told = measure(real, scaled, *samples, {.threads = 1});
     ASSERT_TRUE(told.ok()) << told.error().message();
     EXPECT_GT(told->outputs[0].sqnr_db(), 120) << tail;
     const Observations seen = std::move(calibrate(scaled, *samples)).value();

@@ -10,6 +10,7 @@
 #include "sixfold/quantize/live.h"
 #include "sixfold/quantize/masks.h"
 #include "sixfold/quantize/round.h"
+#include "sixfold/quantize/statistics.h"
 
 namespace sixfold {
 namespace {
@@ -39,48 +40,27 @@ struct Kept {
   }
 };
 
-// The powers of what was wanted and of its distance from what came, both within the range that counts.
-struct Sums {
-  double power = 0, error = 0;
-  void add(float a, float b, Range seen) {
-    const auto within = [&](float x) { return x < seen.min ? seen.min : x > seen.max ? seen.max : x; };
-    const double d = static_cast<double>(within(a)) - within(b);
-    power += static_cast<double>(a) * a;
-    error += d * d;
-  }
-};
-
-Sums sums_of_pairs(const float* a, const float* b, int64_t n, Range seen) {
-  constexpr int64_t kLanes = 16;  // sums beside each other, so that they are vector code
-  Sums sums[kLanes], all;
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int64_t lane = 0; lane < kLanes; ++lane) sums[lane].add(a[i + lane], b[i + lane], seen);
-  for (; i < n; ++i) sums[0].add(a[i], b[i], seen);
-  for (const Sums& s : sums) all.power += s.power, all.error += s.error;
-  return all;
-}
-
 // Elements at the same place, whatever the layouts.
 void add_pairs(const Kept& a, const cpu::TensorDesc& desc, const float* b, Range seen, cpu::Pool& pool,
                LayerError& to) {
-  std::vector<Sums> parts(1);
+  std::vector<ErrorSums> parts;
   if (a.strides == desc.strides) {
     parts.resize(static_cast<size_t>((a.count + kGrain - 1) / kGrain));
     pool.for_ranges(a.count, kGrain, [&](int64_t begin, int64_t end) {
       parts[static_cast<size_t>(begin / kGrain)] =
-          sums_of_pairs(a.data() + begin, b + begin, end - begin, seen);
+          error_sums(a.data() + begin, b + begin, end - begin, seen.min, seen.max);
     });
   } else {
     Shape at(a.shape.size(), 0);
     for (int64_t i = 0; i < a.count; ++i) {
       int64_t p = 0, q = 0;
       for (size_t d = 0; d < at.size(); ++d) p += at[d] * a.strides[d], q += at[d] * desc.strides[d];
-      parts[0].add(a.data()[p], b[q], seen);
+      const ErrorSums one = error_sums(a.data() + p, b + q, 1, seen.min, seen.max);
+      to.power += one.power, to.error += one.error;
       for (size_t d = at.size(); d-- > 0 && ++at[d] == a.shape[d];) at[d] = 0;
     }
   }
-  for (const Sums& s : parts) to.power += s.power, to.error += s.error;
+  for (const ErrorSums& s : parts) to.power += s.power, to.error += s.error;
 }
 
 // A result that is no number, or infinite where the model's is not, is as wrong as can be.
@@ -169,12 +149,11 @@ namespace {
 // Runs a batch of samples through the float model, keeping its values, then through the quantized one.
 class Measurer {
  public:
-  Measurer(const Graph& real, const Graph& quantized, const Samples& samples, size_t threads,
-           size_t most_bytes)
+  Measurer(const Graph& real, const Graph& quantized, const Samples& samples, const MeasureOptions& options)
       : real_(real),
         quantized_(quantized),
         samples_(samples),
-        pool_(threads),
+        pool_(options.threads),
         masked_(find_masked(real)),
         // What nobody tells apart is no error.
         live_(find_live_ranges(real,
@@ -182,8 +161,9 @@ class Measurer {
                                  const auto& e = quantized.value(v).encoding;
                                  return e && e->axis < 0 ? e->scales[0] : 0;
                                })),
-        heavy_(constant_bytes(real) > most_bytes) {
-    const Lanes lanes = lanes_for(real, std::min<size_t>(samples.count(), 4), threads);
+        heavy_(constant_bytes(real) > options.most_bytes),
+        bf16_(options.bf16) {
+    const Lanes lanes = lanes_for(real, std::min<size_t>(samples.count(), 4), options.threads);
     workers_.resize(lanes.count);
     for (Worker& w : workers_) w.pool = std::make_unique<cpu::Pool>(lanes.threads);
     batch_.resize(heavy_ ? samples.count() : lanes.count);
@@ -193,6 +173,7 @@ class Measurer {
   Result<Accuracy> run() {
     Accuracy out;
     out.samples = samples_.count();
+    out.bf16 = bf16_;
     std::vector<LayerError> all(real_.value_count());
     if (!heavy_) SF_TRY(make_models({Which::real, Which::quantized}));
     for (size_t first = 0; first < samples_.count(); first += batch_.size()) {
@@ -264,7 +245,7 @@ class Measurer {
   }
 
   Status make_real(Worker& w) {
-    SF_ASSIGN(w.real, Watched::create(real_, *w.pool));
+    SF_ASSIGN(w.real, Watched::create(real_, *w.pool, /*inside=*/false, bf16_));
     w.real->set_watch([&w](ValueId v, const cpu::TensorDesc& desc, void* data) {
       if (desc.dtype != DType::f32) return ok_status();
       return w.now->kept[v.index].keep(desc, static_cast<const float*>(data), *w.pool);
@@ -274,7 +255,7 @@ class Measurer {
 
   Status make_quantized(Worker& w, Graph rounded) {
     SF_ASSIGN(w.quantized,
-              Simulation::create(std::move(rounded), *w.pool, /*inside=*/false, /*rounded=*/true));
+              Simulation::create(std::move(rounded), *w.pool, /*inside=*/false, /*rounded=*/true, bf16_));
     w.quantized->set_watch([this, &w](ValueId v, const cpu::TensorDesc& desc, void* data) {
       const std::vector<Kept>& kept = w.now->kept;
       if (v.index >= kept.size() || desc.dtype != DType::f32 || kept[v.index].count == 0 ||
@@ -320,17 +301,17 @@ class Measurer {
   cpu::Pool pool_;
   const std::vector<bool> masked_;
   const std::vector<Range> live_;
-  const bool heavy_;
+  const bool heavy_, bf16_;
   std::vector<Worker> workers_;
   std::vector<Judged> batch_;
 };
 
 }  // namespace
 
-Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Samples& samples, size_t threads,
-                         size_t most_bytes) {
+Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Samples& samples,
+                         const MeasureOptions& options) {
   SF_TRY(check_samples(real, samples));
-  return Measurer(real, quantized, samples, threads, most_bytes).run();
+  return Measurer(real, quantized, samples, options).run();
 }
 
 }  // namespace sixfold

@@ -50,13 +50,20 @@ struct Accuracy {
   std::vector<LayerError> outputs;  // float ones
   std::vector<LayerError> layers;   // every value that both graphs compute, in order
   double sqnr_db = 0;               // of the output that is worst
+  bool bf16 = false;                // factors of both graphs' products were rounded to it
   // Indices into layers, worst first.
   std::vector<size_t> worst() const;
 };
 
-// real: the graph that was calibrated; quantized: the same with encodings, perhaps with more nodes. Weights
-// of more bytes are not in memory twice: values of all samples are then.
+struct MeasureOptions {
+  size_t threads = 0;
+  size_t most_bytes =
+      size_t{512} << 20;  // weights of more are not in memory twice: values of all samples are
+  bool bf16 = false;      // as Watched has it
+};
+
+// real: the graph that was calibrated; quantized: the same with encodings, perhaps with more nodes.
 Result<Accuracy> measure(const Graph& real, const Graph& quantized, const Samples& samples,
-                         size_t threads = 0, size_t most_bytes = size_t{512} << 20);
+                         const MeasureOptions& options = {});
 
 }  // namespace sixfold

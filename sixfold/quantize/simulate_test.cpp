@@ -81,23 +81,23 @@ TEST(Simulate, tells_nothing_of_graphs_that_are_equal_and_the_error_of_others) {
   std::vector<std::vector<Tensor>> rows;
   for (int i = 0; i < 5; ++i) rows.push_back({wave({1, 2, 4, 4}, static_cast<float>(i))});
   const auto samples = samples_of(rows);
-  auto same = measure(real, real, *samples, 2);
+  auto same = measure(real, real, *samples, {.threads = 2});
   ASSERT_TRUE(same.ok()) << same.error().message();
   EXPECT_EQ(same->sqnr_db, 200);
   EXPECT_EQ(same->layers.size(), 2u);  // the value inside the product is nobody's
 
   Graph q = real;
   q.value(real.outputs[0].value).encoding = grid(0.25f, 128);
-  auto told = measure(real, q, *samples, 1);
+  auto told = measure(real, q, *samples, {.threads = 1});
   ASSERT_TRUE(told.ok()) << told.error().message();
   // Uniform errors of a step: its square over 12.
   const LayerError& e = told->outputs[0];
   EXPECT_NEAR(e.error / (5 * 32) / (0.25 * 0.25 / 12), 1.0, 0.35);
   EXPECT_EQ(told->layers[told->worst()[0]].value, real.outputs[0].value);
-  auto twice = measure(real, q, *samples, 3);
+  auto twice = measure(real, q, *samples, {.threads = 3});
   ASSERT_TRUE(twice.ok());
   EXPECT_EQ(told->sqnr_db, twice->sqnr_db);
-  auto heavy = measure(real, q, *samples, 2, /*most_bytes=*/0);
+  auto heavy = measure(real, q, *samples, {.threads = 2, .most_bytes = 0});
   ASSERT_TRUE(heavy.ok());
   EXPECT_EQ(told->sqnr_db, heavy->sqnr_db);
   EXPECT_EQ(told->layers.size(), heavy->layers.size());
@@ -110,7 +110,7 @@ TEST(Simulate, results_without_a_number_are_no_success) {
   const auto samples = samples_of(rows);
   Graph q = real;
   for (const Leaf& leaf : real.inputs) q.value(leaf.value).encoding = grid(8, 0);
-  auto told = measure(real, q, *samples, 1);
+  auto told = measure(real, q, *samples, {.threads = 1});
   ASSERT_TRUE(told.ok()) << told.error().message();
   EXPECT_EQ(told->sqnr_db, -200);
   auto meter = Meter::create(real, *samples, 1, 0);
@@ -126,7 +126,7 @@ TEST(Bias, takes_back_what_rounding_shifts) {
   for (int i = 0; i < 6; ++i) rows.push_back({wave({1, 2, 4, 4}, static_cast<float>(i))});
   const auto samples = samples_of(rows);
   Graph q = coarse(real);
-  auto before = measure(real, q, *samples, 1);
+  auto before = measure(real, q, *samples, {.threads = 1});
   ASSERT_TRUE(before.ok()) << before.error().message();
   auto found = find_bias_corrections(real, q, *samples, {.threads = 2});
   ASSERT_TRUE(found.ok()) << found.error().message();
@@ -134,7 +134,7 @@ TEST(Bias, takes_back_what_rounding_shifts) {
   EXPECT_EQ(correct_biases(first, *found, /*last=*/false), 1u);
   EXPECT_EQ(correct_biases(q, *found), 2u);
   ASSERT_TRUE(verify(q).ok()) << verify(q).error().message();
-  auto after = measure(real, q, *samples, 1);
+  auto after = measure(real, q, *samples, {.threads = 1});
   ASSERT_TRUE(after.ok()) << after.error().message();
   EXPECT_GT(after->sqnr_db, before->sqnr_db + 3);
   Graph again = coarse(real);
@@ -189,7 +189,7 @@ TEST(Rounding, lowers_what_a_layer_errs_and_stays_on_the_grid) {
   const ValueId w = real.node(real.first()).input(1);
   Graph nearest = real;
   nearest.value(w).encoding = Encoding{DType::i8, -7, 7, 0, 0, std::vector<float>(4, 0.16f), {0, 0, 0, 0}};
-  auto before = measure(real, nearest, *samples, 1);
+  auto before = measure(real, nearest, *samples, {.threads = 1});
   ASSERT_TRUE(before.ok());
   for (const bool search : {false, true}) {
     Graph q = nearest;
@@ -197,7 +197,7 @@ TEST(Rounding, lowers_what_a_layer_errs_and_stays_on_the_grid) {
     ASSERT_TRUE(report.ok()) << report.error().message();
     EXPECT_EQ(report->layers, 1u);
     EXPECT_LT(report->after, 0.5 * report->before);
-    auto after = measure(real, q, *samples, 1);
+    auto after = measure(real, q, *samples, {.threads = 1});
     ASSERT_TRUE(after.ok());
     EXPECT_GT(after->sqnr_db, before->sqnr_db + 3);
     const Tensor again = rounded(q.value(w).constant, *q.value(w).encoding);
@@ -237,13 +237,13 @@ TEST(Rounding, layers_that_share_a_weight_are_rounded_by_what_all_of_them_read) 
   Graph q = real;
   q.value(w).encoding =
       Encoding{DType::i8, -7, 7, 0, 0, std::vector<float>(16, 0.16f), std::vector<int32_t>(16, 0)};
-  auto before = measure(real, q, *samples, 1);
+  auto before = measure(real, q, *samples, {.threads = 1});
   auto report = improve_weights(q, read, {.choose_rounding = true, .shift_biases = true, .threads = 1});
   ASSERT_TRUE(before.ok() && report.ok());
   EXPECT_EQ(report->layers, 1u);
   EXPECT_LT(report->after, 0.5 * report->before);
   EXPECT_EQ(q.value(w).users.size(), 6u);
-  auto after = measure(real, q, *samples, 1);
+  auto after = measure(real, q, *samples, {.threads = 1});
   ASSERT_TRUE(after.ok());
   EXPECT_GT(after->sqnr_db, before->sqnr_db + 3);
 }
@@ -277,7 +277,7 @@ TEST(Rounding, of_convolutions_both_ways_with_biases_that_take_the_mean) {
     Graph nearest = real;
     nearest.value(w).encoding =
         Encoding{DType::i8, -7, 7, transposed ? 1 : 0, 0, std::vector<float>(4, 0.16f), {0, 0, 0, 0}};
-    auto before = measure(real, nearest, *samples, 1);
+    auto before = measure(real, nearest, *samples, {.threads = 1});
     ASSERT_TRUE(before.ok());
     double without = 0;
     for (const bool shifts : {false, true}) {
@@ -287,7 +287,7 @@ TEST(Rounding, of_convolutions_both_ways_with_biases_that_take_the_mean) {
       EXPECT_EQ(report->layers, 1u);
       EXPECT_EQ(q.node(first).input(2).valid(), shifts);
       ASSERT_TRUE(verify(q).ok()) << verify(q).error().message();
-      auto after = measure(real, q, *samples, 1);
+      auto after = measure(real, q, *samples, {.threads = 1});
       ASSERT_TRUE(after.ok());
       EXPECT_GT(after->sqnr_db, before->sqnr_db + 6) << transposed << shifts;
       EXPECT_TRUE(!shifts || after->sqnr_db > without) << after->sqnr_db << " and " << without;
@@ -310,7 +310,7 @@ TEST(Equalize, computes_the_same_with_channels_of_like_ranges) {
   Graph equal = real;
   EXPECT_EQ(equalize_weights(equal), 1u);
   const auto samples = waves(3);
-  auto told = measure(real, equal, *samples, 1);
+  auto told = measure(real, equal, *samples, {.threads = 1});
   ASSERT_TRUE(told.ok()) << told.error().message();
   EXPECT_GT(told->sqnr_db, 110);
   const auto weights = [](const Graph& g) { return to_contiguous(*g.constant(g.node(g.first()).input(1))); };
@@ -321,7 +321,7 @@ TEST(Equalize, computes_the_same_with_channels_of_like_ranges) {
   ASSERT_TRUE(seen.ok());
   Graph smooth = real;
   EXPECT_EQ(smooth_activations(smooth, *seen, 0.5f), 1u);
-  auto same = measure(real, smooth, *samples, 1);
+  auto same = measure(real, smooth, *samples, {.threads = 1});
   ASSERT_TRUE(same.ok());
   EXPECT_GT(same->sqnr_db, 110);
 }
@@ -438,9 +438,15 @@ TEST(Improve, gives_kinds_of_ops_other_ranges_where_that_gains) {
     auto got = quantize_well(real, *samples, make, options);
     ASSERT_TRUE(got.ok()) << got.error().message();
     EXPECT_EQ(got->ranges.of_ops.contains(Op::convolution), better < 0.4f);
-    const auto judged = judge(real, got->graph, *samples, got->held_back, 1);
+    const auto judged = judge(real, got->graph, *samples, {.held_back = got->held_back, .threads = 1});
     ASSERT_TRUE(judged.ok());
     EXPECT_EQ(judged->sqnr_db > 30, better < 0.4f) << judged->sqnr_db;
+    // Rounded factors tell what is far from float, and nothing else.
+    const auto in_bf16 =
+        judge(real, got->graph, *samples, {.held_back = got->held_back, .bf16 = true, .threads = 1});
+    ASSERT_TRUE(in_bf16.ok());
+    EXPECT_EQ(in_bf16->bf16, in_bf16->sqnr_db < 25) << in_bf16->sqnr_db;
+    EXPECT_NEAR(in_bf16->sqnr_db, judged->sqnr_db, 0.3);
   }
 }
 
@@ -482,7 +488,7 @@ TEST(Improve, takes_the_observer_that_gives_most_and_holds_samples_back) {
   EXPECT_EQ(got->ranges.observer, Observer::mse);
   EXPECT_EQ(got->calibrated, 14u);
   EXPECT_EQ(got->held_back, 2u);
-  const auto judged = judge(real, got->graph, *samples, got->held_back, 1);
+  const auto judged = judge(real, got->graph, *samples, {.held_back = got->held_back, .threads = 1});
   ASSERT_TRUE(judged.ok());
   EXPECT_EQ(judged->samples, 2u);
   EXPECT_EQ(got->biases, 2u);

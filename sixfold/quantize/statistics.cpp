@@ -38,6 +38,38 @@ void extremes(const float* x, int64_t n, Extremes* out) {
   out->finite = hn::GetLane(hn::SumOfLanes(d, hn::Add(zero0, zero1))) + rest == 0.0f;
 }
 
+// Infinities and NaN reach the sums: comparisons leave what is neither below nor above as it is.
+void add_errors(const float* want, const float* got, int64_t n, float low, float high, ErrorSums* out) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> f;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto least = hn::Set(f, low), most = hn::Set(f, high);
+  const auto within = [&](auto x) {
+    x = hn::IfThenElse(hn::Lt(x, least), least, x);
+    return hn::PromoteTo(d, hn::IfThenElse(hn::Gt(x, most), most, x));
+  };
+  auto power0 = hn::Zero(d), power1 = power0, error0 = power0, error1 = power0;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto a = hn::LoadU(f, want + i), b = hn::LoadU(f, want + i + lanes);
+    const auto x = hn::PromoteTo(d, a), y = hn::PromoteTo(d, b);
+    const auto p = hn::Sub(within(a), within(hn::LoadU(f, got + i)));
+    const auto q = hn::Sub(within(b), within(hn::LoadU(f, got + i + lanes)));
+    power0 = hn::MulAdd(x, x, power0);
+    power1 = hn::MulAdd(y, y, power1);
+    error0 = hn::MulAdd(p, p, error0);
+    error1 = hn::MulAdd(q, q, error1);
+  }
+  out->power += hn::GetLane(hn::SumOfLanes(d, hn::Add(power0, power1)));
+  out->error += hn::GetLane(hn::SumOfLanes(d, hn::Add(error0, error1)));
+  const auto cut = [&](float x) { return static_cast<double>(x < low ? low : x > high ? high : x); };
+  for (; i < n; ++i) {
+    const double e = cut(want[i]) - cut(got[i]);
+    out->power += static_cast<double>(want[i]) * want[i];
+    out->error += e * e;
+  }
+}
+
 }  // namespace sixfold::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -45,10 +77,17 @@ HWY_AFTER_NAMESPACE();
 namespace sixfold {
 
 HWY_EXPORT(extremes);
+HWY_EXPORT(add_errors);
 
 Extremes extremes_of(const float* x, int64_t n) {
   Extremes out;
   HWY_DYNAMIC_DISPATCH(extremes)(x, n, &out);
+  return out;
+}
+
+ErrorSums error_sums(const float* want, const float* got, int64_t n, float low, float high) {
+  ErrorSums out;
+  HWY_DYNAMIC_DISPATCH(add_errors)(want, got, n, low, high, &out);
   return out;
 }
 

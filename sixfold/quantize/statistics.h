@@ -17,6 +17,12 @@ struct Extremes {
 };
 Extremes extremes_of(const float* x, int64_t n);
 
+// The powers of what was wanted and of its distance from what came, both within the range that counts.
+struct ErrorSums {
+  double power = 0, error = 0;
+};
+ErrorSums error_sums(const float* want, const float* got, int64_t n, float low, float high);
+
 // Counts of elements in bins of width 2^exponent that begin at multiples of it: when values come that do not
 // fit, two bins become one. So the counts depend on what was added and not on the order, exactly.
 class Histogram {

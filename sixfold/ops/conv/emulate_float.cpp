@@ -121,20 +121,18 @@ Result<Step> prepare_float_conv(const OpView& op, const ConvShape& s, Prepare& p
     const cpu::QuantWindow& w = p.window;
     const int64_t inner = w.taps() * w.inputs(), outputs = w.outputs();
     const FixedWeights fixed(f, w.inputs());
+    const auto value = [&](int64_t at, int64_t output, int64_t input) -> float {
+      if (f.dtype == DataType::f32) return to_half(f.values<float>()[static_cast<size_t>(at)]);
+      if (f.dtype == DataType::f16) return f.values<DeviceHalf>()[static_cast<size_t>(at)];
+      return fixed.real_at(at, output, input);
+    };
     const auto fill = [&](std::span<float> out) {
-      for (int64_t o = 0; o < w.out_channels; ++o)
-        for (int64_t k = 0; k < inner; ++k) {
-          const int64_t at = p.weight_index(s, k / w.inputs(), k % w.inputs(), o);
-          float value = 0;
-          if (at >= 0 && f.dtype == DataType::f32)
-            value = to_half(f.values<float>()[static_cast<size_t>(at)]);
-          else if (at >= 0 && f.dtype == DataType::f16)
-            value = f.values<DeviceHalf>()[static_cast<size_t>(at)];
-          else if (at >= 0)
-            value = fixed.real_at(at, o, k % w.inputs());
-          const int64_t to = state.by_channel(w) ? k * w.out_channels + o
-                                                 : (o / outputs * inner + k) * outputs + o % outputs;
-          out[static_cast<size_t>(to)] = value;
+      for (int64_t g = 0; g < w.groups; ++g)
+        for (int64_t k = 0; k < inner; ++k) {  // outputs of a group lie beside each other
+          const int64_t at = p.weight_index(s, k / w.inputs(), k % w.inputs(), g * outputs);
+          float* to = out.data() + (state.by_channel(w) ? k * w.groups + g : g * inner + k) * outputs;
+          for (int64_t o = 0; o < outputs; ++o)
+            to[o] = at < 0 ? 0.0f : value(at + o, g * outputs + o, k % w.inputs());
         }
     };
     SF_ASSIGN(const float* weights,

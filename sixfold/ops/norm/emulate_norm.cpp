@@ -108,15 +108,15 @@ struct Normalize {
                                         .step = step,
                                         .gain = row.gain,
                                         .bias = row.bias};
-    run.pool.for_ranges(
-        static_cast<int64_t>(starts.size()), std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
-          for (int64_t g = begin; g < end; ++g) {
-            const int64_t at = starts[static_cast<size_t>(g)];
-            const std::byte* from = run.ins[0] + at * size_in;
-            std::byte* to = run.outs[0] + at * size_out;
-            device ? cpu::device_norm_row(device_row, from, to, n) : cpu::norm_row(row, from, to, n);
-          }
-        });
+    run.pool.for_ranges(static_cast<int64_t>(starts.size()), std::max<int64_t>(1, 8192 / n),
+                        [&](int64_t begin, int64_t end) {
+                          const auto here = std::span<const int64_t>(starts).subspan(
+                              static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+                          if (device)
+                            return cpu::device_norm_rows(device_row, run.ins[0], run.outs[0], n, here);
+                          for (const int64_t at : here)
+                            cpu::norm_row(row, run.ins[0] + at * size_in, run.outs[0] + at * size_out, n);
+                        });
   }
 
   void run(const Run& run) const {
