@@ -149,6 +149,9 @@ Status write_simulated(const Graph& graph, const Samples& samples, const std::st
 }
 
 constexpr double kMostTime = 1.25;  // that 16 bits around a model's ends may take, predicted, of that with 8
+// Of all rounding's noise, that 16 bits must take away to be tried: half is 3 dB. Tries of a large model are
+// dear.
+constexpr double kHalfOfNoise = 0.5, kMostNoise = 0.9;
 constexpr double kUnfeltMicros = 20;  // a fraction of what a call of the NPU takes, whatever the model is
 
 // What a model takes, predicted, and what it takes with these nodes in 16 bits.
@@ -288,10 +291,12 @@ class Attempts {
                                      predicted_micros(graph_, node, options_.scheme);
                             },
                         .convert = [&](ValueId v) { return predicted_convert_micros(graph_, v); }};
-    const double longer = work_of(graph_) >= kLargeWork ? (kMostTime - 1) * all : 0;
+    const bool large = work_of(graph_) >= kLargeWork;
+    const double longer = large ? (kMostTime - 1) * all : 0;
     const auto wide = wide_.find(now);
     const double as_now = wide != wide_.end() ? wide_micros(graph_, wide->second, cost) : 0;
-    return find_costly_nodes(graph_, plan, seen, cost, std::max({longer, as_now, kUnfeltMicros}));
+    return find_costly_nodes(graph_, plan, seen, cost, std::max({longer, as_now, kUnfeltMicros}),
+                             large ? kMostNoise : kHalfOfNoise);
   }
 
   const Graph& graph_;

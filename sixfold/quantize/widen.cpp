@@ -236,9 +236,8 @@ class CostlyNodes {
   }
 
   // The best first; each makes its neighbours cheaper, since nothing is converted between them.
-  std::set<uint32_t> find(double most_micros) {
+  std::set<uint32_t> find(double most_micros, double least_part) {
     constexpr double kLeastMicros = 1e-3;  // of nodes that are wide already
-    constexpr double kWorthTrying = 0.9;   // of all noise
     double covered = 0;
     while (!left_.empty()) {
       size_t best = left_.size();
@@ -256,7 +255,7 @@ class CostlyNodes {
       left_.erase(left_.begin() + static_cast<ptrdiff_t>(best));
     }
     std::set<uint32_t> out;
-    if (covered < kWorthTrying * all_) return out;
+    if (covered < least_part * all_) return out;
     for (const NodeId id : order_)
       if (wide_[id.index]) out.insert(id.index);
     return out;
@@ -317,10 +316,10 @@ class CostlyNodes {
 }  // namespace
 
 std::set<uint32_t> find_costly_nodes(const Graph& graph, const QuantizePlan& plan, const Observations& seen,
-                                     const WideCost& cost, double most_micros) {
+                                     const WideCost& cost, double most_micros, double least_part) {
   CostlyNodes nodes(graph, cost);
   nodes.look(plan, seen);
-  return nodes.find(most_micros);
+  return nodes.find(most_micros, least_part);
 }
 
 double wide_micros(const Graph& graph, const std::set<uint32_t>& nodes, const WideCost& cost) {

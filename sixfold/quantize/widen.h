@@ -32,9 +32,9 @@ struct WideCost {
 };
 
 // Nodes around the values that 8 bits cost most for the time that 16 take there, as many as the time allows.
-// Nothing where less than nine tenths of all the noise are theirs.
+// Nothing where less than this part of all the noise is theirs.
 std::set<uint32_t> find_costly_nodes(const Graph& graph, const QuantizePlan& plan, const Observations& seen,
-                                     const WideCost& cost, double most_micros);
+                                     const WideCost& cost, double most_micros, double least_part);
 // What such nodes take more, with the converts around them.
 double wide_micros(const Graph& graph, const std::set<uint32_t>& nodes, const WideCost& cost);
 

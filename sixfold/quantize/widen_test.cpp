@@ -90,10 +90,10 @@ output %s
   Observations seen = seen_all(graph, -2, 2);
   for (const Value& v : graph.values()) seen.values[v.id.index] = with_outlier(4);
   seen.values[named(graph, "a").index] = with_outlier(60);
-  const auto found = [&](double micros, double convert = 0) {
+  const auto found = [&](double micros, double convert = 0, double part = 0.9) {
     const WideCost cost{.node = [](const Node&) { return 1.0; }, .convert = [=](ValueId) { return convert; }};
     std::set<std::string> out;
-    for (const uint32_t i : find_costly_nodes(graph, *plan, seen, cost, micros))
+    for (const uint32_t i : find_costly_nodes(graph, *plan, seen, cost, micros, part))
       out.insert(graph.value(graph.node({i}).output()).name);
     return out;
   };
@@ -106,6 +106,7 @@ output %s
   // Where no value is worse than the others, so few nodes have too little of the noise.
   seen.values[named(graph, "a").index] = with_outlier(4);
   EXPECT_EQ(found(2), std::set<std::string>());
+  EXPECT_EQ(found(3, 0, 0.5).size(), 3u);
 }
 
 // Probabilities beside numbers to `most`, turned before they are given.
