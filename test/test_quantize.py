@@ -83,7 +83,9 @@ def test_weights_have_a_scale_for_each_channel(flags, types, samples, tmp_path):
 
 
 def test_samples_alone_mean_8_bits(samples, tmp_path):
-    assert made(tmp_path / "q.pte", samples, "--no-accuracy")["precision"] == "8a8w"
+    report = made(tmp_path / "q.pte", samples, "--no-accuracy")
+    assert report["precision"] == "8a8w"
+    assert [t["observer"] for t in report["methods"][0]["accuracy"]["tried"]] == ["min-max", "mse", "percentile"]
     done = call("compile", MODEL, "-o", tmp_path / "h.pte", "--json", env=environment())
     assert json.loads(done.stdout)["precision"] == "fp16"
 

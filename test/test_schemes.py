@@ -171,8 +171,42 @@ def test_16_bits_go_where_8_cost_most_and_the_note_says_how_much_longer_it_takes
     assert 16 in bits
     note, = (n for n in report["notes"] if "these compute with 16" in n)
     assert 0 <= int(note.split("predicted to take ")[1].split(" %")[0]) <= 25, note
+    names = note.rsplit(": ", 1)[1].split(", ")
+    assert len(names) == len(set(names)), note
     report, bits = compiled("--no-widen")
     assert report["notes"] == [] and set(bits) == {8}
+
+
+class Detector(torch.nn.Module):
+    """Boxes in pixels and probabilities in one tensor, as detectors are exported."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.boxes, self.scores = torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.Conv2d(3, 6, 3, padding=1)
+
+    def forward(self, x):
+        return torch.cat([(100 * torch.relu(self.boxes(x)) + 200).flatten(2), torch.sigmoid(6 * self.scores(x) - 2).flatten(2)], 1)
+
+
+def test_probabilities_beside_boxes_in_pixels_are_told(tmp_path):
+    """All of them are less than a step of the grid that 8 bits would have for both."""
+    model = Detector()
+    torch.export.save(torch.export.export(model, (torch.ones(1, 3, 8, 8),)), tmp_path / "model.pt2")
+    x = torch.randn(16, 1, 3, 8, 8)
+    np.savez(tmp_path / "calib.npz", in0=x.numpy())
+    np.save(tmp_path / "x.npy", x[3].numpy())
+    def noise_of_scores(*flags):
+        report = json.loads(call("compile", tmp_path / "model.pt2", "-o", tmp_path / "m.pte", "--backend", "htp", "--calib",
+                                 tmp_path / "calib.npz", "--json", *flags).stdout)
+        assert call("run", tmp_path / "m.pte", "--input", tmp_path / "x.npy", "--output-dir", tmp_path).returncode == 0
+        got, want = np.load(tmp_path / "output_0.npy")[:, 4:], model(x[3])[:, 4:].detach().numpy()
+        return np.abs(got - want).max(), [n for n in report["methods"][0]["notes"] if "parts of an output" in n]
+
+    error, notes = noise_of_scores()
+    assert error < 0.05 and len(notes) == 1, (error, notes)
+    error, notes = noise_of_scores("--no-widen")
+    assert error > 0.3 and notes == []
 
 
 class Loud(torch.nn.Module):

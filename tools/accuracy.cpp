@@ -45,7 +45,8 @@ Result<ImproveOptions> improvements(const HtpChoice& choice, int activation_bits
   } else if (activation_bits > 8) {
     out.observers = {Observer::mse};  // with 16 bits, room for what samples did not show is what counts
   } else {
-    out.observers = {Observer::min_max, Observer::mse, Observer::percentile, Observer::moving_average};
+    // An average follows its first sample, and another one once all samples are averaged.
+    out.observers = {Observer::min_max, Observer::mse, Observer::percentile};
   }
   if (choice.rounding != "nearest" && choice.rounding != "adaround" && choice.rounding != "auto")
     return invalid_argument("--rounding is ", choice.rounding, ", expected auto, nearest or adaround");

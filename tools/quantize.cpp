@@ -82,7 +82,7 @@ Status find_float_nodes(const Graph& graph, QuantizeOptions& options, Device& de
 
 // Only those that the device takes with 16 bits.
 Status keep_taken(const Graph& graph, QuantizeOptions options, std::set<uint32_t>& wide, Device& device) {
-  options.wide = wide;
+  options.wide.insert(wide.begin(), wide.end());
   SF_ASSIGN(const QuantizePlan plan, annotate(graph, options));
   Graph trial = graph;
   SF_TRY(quantize_for_trial(trial, plan));
@@ -94,9 +94,22 @@ Status keep_taken(const Graph& graph, QuantizeOptions options, std::set<uint32_t
   return {};
 }
 
+// Each once, the first ones: an op of the model may be many nodes, and what is wide most of them.
+std::string names_of(const Graph& graph, const std::set<uint32_t>& nodes) {
+  constexpr size_t kMostNames = 24;
+  std::vector<std::string> names;
+  for (const uint32_t i : nodes)
+    if (const std::string& name = graph.origin(graph.node({i})).name;
+        std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  std::string out;
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) out += cat(i == 0 ? "" : ", ", names[i]);
+  if (names.size() > kMostNames) out += cat(" and ", names.size() - kMostNames, " others");
+  return out;
+}
+
 std::string told_wide(const Graph& graph, const std::set<uint32_t>& wide, int bits, double longer) {
-  std::string names;
-  for (const uint32_t i : wide) names += cat(names.empty() ? "" : ", ", graph.origin(graph.node({i})).name);
+  const std::string names = names_of(graph, wide);
   if (bits == 16)
     return cat("16 bits tell too little of some values, so these compute with halves (--no-widen: with 16): ",
                names);
@@ -136,6 +149,9 @@ Status write_simulated(const Graph& graph, const Samples& samples, const std::st
 }
 
 constexpr double kMostTime = 1.25;  // that 16 bits around a model's ends may take, predicted, of that with 8
+// Of all rounding's noise, that 16 bits must take away to be tried: half is 3 dB. Tries of a large model are
+// dear.
+constexpr double kHalfOfNoise = 0.5, kMostNoise = 0.9;
 constexpr double kUnfeltMicros = 20;  // a fraction of what a call of the NPU takes, whatever the model is
 
 // What a model takes, predicted, and what it takes with these nodes in 16 bits.
@@ -180,6 +196,7 @@ class Attempts {
   }
   bool halves() const { return halves_; }
   const std::set<uint32_t>& wide(Wide which) { return wide_[which]; }
+  const std::set<uint32_t>& joins() const { return options_.wide; }  // with 16 bits in any case
   bool has_halves(Wide which) const {
     return which != Wide::none && (halves_ ? !wide_.at(which).empty() : !logarithms_.empty());
   }
@@ -194,7 +211,7 @@ class Attempts {
     if (halves_)
       for (const uint32_t i : wide_[which]) options.in_float[i] = "16 bits tell too little of its values";
     else
-      options.wide = wide_[which];
+      options.wide.insert(wide_[which].begin(), wide_[which].end());
     if (!halves_ && which != Wide::none)
       for (const uint32_t i : logarithms_) {
         options.in_float[i] = "8 bits tell too little of its values";
@@ -204,6 +221,16 @@ class Attempts {
     Graph quantized = graph_;
     SF_ASSIGN((reports_[{ranges, which}]), quantize(quantized, plan, seen));
     return quantized;
+  }
+
+  // Before any is made: what joins parts of outputs computes with 16 bits in all of them.
+  Result<std::vector<ValueId>> find_parts(const Observations& seen) {
+    if (halves_) return std::vector<ValueId>();
+    SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options_));
+    UnequalJoins joins = find_unequal_joins(graph_, plan, seen);
+    SF_TRY(keep_taken(graph_, options_, joins.nodes, device_));
+    options_.wide = std::move(joins.nodes);
+    return std::move(joins.parts);
   }
 
   Result<bool> find_wide(const Observations& seen, Wide which, Wide now) {
@@ -264,14 +291,16 @@ class Attempts {
                                      predicted_micros(graph_, node, options_.scheme);
                             },
                         .convert = [&](ValueId v) { return predicted_convert_micros(graph_, v); }};
-    const double longer = work_of(graph_) >= kLargeWork ? (kMostTime - 1) * all : 0;
+    const bool large = work_of(graph_) >= kLargeWork;
+    const double longer = large ? (kMostTime - 1) * all : 0;
     const auto wide = wide_.find(now);
     const double as_now = wide != wide_.end() ? wide_micros(graph_, wide->second, cost) : 0;
-    return find_costly_nodes(graph_, plan, seen, cost, std::max({longer, as_now, kUnfeltMicros}));
+    return find_costly_nodes(graph_, plan, seen, cost, std::max({longer, as_now, kUnfeltMicros}),
+                             large ? kMostNoise : kHalfOfNoise);
   }
 
   const Graph& graph_;
-  const QuantizeOptions options_;
+  QuantizeOptions options_;
   Device& device_;
   double& seconds_;
   bool halves_ = false;
@@ -283,7 +312,8 @@ class Attempts {
 
 struct Quantized {
   Improved improved;
-  std::set<uint32_t> wide;  // nodes that compute with 16 bits, or halves
+  std::set<uint32_t> wide;   // nodes that compute with 16 bits, or halves
+  std::set<uint32_t> joins;  // those that do for the sake of an output's parts
   std::vector<std::string> converts;
   double longer = 0;  // predicted, as a part of the time with 8 bits
   bool has_halves = false;
@@ -297,13 +327,16 @@ Result<Quantized> quantize_graph(const Graph& graph, const QuantizeOptions& opti
     return attempts.make(seen, ranges, which);
   };
   improving.halves = attempts.halves();
-  if (widens)
+  if (widens) {
+    improving.find_parts = [&](const Observations& seen) { return attempts.find_parts(seen); };
     improving.find_wide = [&](const Observations& seen, Wide which, Wide now) {
       return attempts.find_wide(seen, which, now);
     };
+  }
   Quantized out;
   SF_ASSIGN(out.improved, quantize_well(graph, samples, make, improving));
   out.wide = attempts.wide(out.improved.wide);
+  out.joins = attempts.joins();
   out.converts = attempts.converts(out.improved.ranges, out.improved.wide);
   out.has_halves = attempts.has_halves(out.improved.wide);
   if (!attempts.halves() && !out.wide.empty())
@@ -468,6 +501,12 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
         std::lround(best.longer * 100), " % longer (--no-widen: with 8)"));
   else if (improved.wide != Wide::none)
     method.notes.push_back(told_wide(graph, best.wide, options.scheme.activation_bits, best.longer));
+  if (!best.joins.empty() && improved.wide != Wide::all)
+    method.notes.push_back(
+        cat("parts of an output are so small beside others that 8 bits for all tell little of them, so what "
+            "joins "
+            "them computes with 16 (--no-widen: with 8): ",
+            names_of(graph, best.joins)));
   if (best.has_halves) method.computes_in_float = true;
   SF_ASSIGN(const Ranks ranks, Ranks::get());
   if (!choice.export_encodings.empty() && ranks.writes())

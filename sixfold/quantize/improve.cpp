@@ -16,6 +16,7 @@ constexpr double kMeterWork = 1.5e9;
 constexpr size_t kLeastMeterSamples = 2, kMostMeterSamples = 6;
 constexpr size_t kFewNumbers = 64;  // of all outputs: one sample's say nothing of the others'
 constexpr size_t kFewSamples = 8;
+constexpr size_t kLayersOfModel = 3;  // fewer are an op or two, which one sample is there to try
 // What judges ranges is no part of what they are chosen by: so much of all samples at the most. Of few
 // samples each judge leaves out only those that judge with it, one of so many parts.
 constexpr size_t kPartsOfAll = 3, kParts = 3;
@@ -38,17 +39,11 @@ size_t numbers_of(const Graph& graph) {
   return sum;
 }
 
-// Whether values of nine in ten reach about as far in each sample. Averages follow the first one: of others
-// that go further they cut off what those that judge seldom show.
-bool are_samples_alike(const Observations& seen) {
-  constexpr float kAlike = 1.5f;  // the furthest of all samples, as a part of the mean one
-  std::vector<float> further;
-  for (const Observation& o : seen.values)
-    if (o.seen() && o.mean_reach > 0) further.push_back(std::max(o.max, -o.min) / o.mean_reach);
-  const size_t most = further.size() * 9 / 10;
-  if (most >= further.size()) return false;
-  std::nth_element(further.begin(), further.begin() + static_cast<ptrdiff_t>(most), further.end());
-  return further[most] < kAlike;
+bool is_model(const Graph& graph) {
+  const std::vector<NodeId> order = graph.order();
+  return static_cast<size_t>(std::count_if(order.begin(), order.end(), [&](NodeId id) {
+           return graph.node(id).op == Op::convolution || graph.node(id).op == Op::linear;
+         })) >= kLayersOfModel;
 }
 
 }  // namespace
@@ -75,6 +70,7 @@ Improving::Improving(const Graph& real, const Samples& samples, const MakeQuanti
   out_.calibrated = count_ - held_;
   // Of few samples nobody knows what is rare: nothing is cut off, and weights are not fitted to them.
   few_ = options.automatic && out_.calibrated < kFewSamples;
+  tried_itself_ = out_.calibrated == 1 && !is_model(real);
   fits_weights_ = (options.search_scales || options.choose_rounding) && !few_;
   out_.bf16 = calibrates_in_bf16(real, options);
   out_.bf16_tries = out_.bf16 && work_ >= kBf16TriesWork &&
@@ -129,23 +125,24 @@ Status Improving::calibrate_all() {
   }
   out_.seen = std::move(seen.all);
   fits_ = std::move(seen.without);
-  const bool alike = are_samples_alike(out_.seen);
   set_reaches(false);  // until choose_room
   if (options_.doubt)
     for (const std::string& what : doubts_about(real_, out_.seen)) options_.doubt(what);
   out_.calibrate_seconds = now_s() - begin_s_;
   phases_.end("calibration");
   observers_ = options_.observers;
-  // With 16 bits there is room for what some samples did not show. One alone is there to be tried itself.
-  if (few_ && (observers_.size() > 1 || out_.calibrated == 1)) observers_ = {Observer::min_max};
+  // With 16 bits there is room for what some samples did not show.
+  if (few_ && (observers_.size() > 1 || tried_itself_)) observers_ = {Observer::min_max};
   if (options_.automatic && !few_ && work_ > kMeterWork / kLeastMeterSamples)
-    std::erase_if(observers_,
-                  [](Observer o) { return o == Observer::percentile || o == Observer::moving_average; });
-  if (options_.automatic && !alike && observers_.size() > 1) std::erase(observers_, Observer::moving_average);
+    std::erase(observers_, Observer::percentile);
   out_.ranges.observer = observers_.empty() ? Observer::mse : observers_[0];
   if (observers_.size() > 1 || improves_) {
+    std::vector<ValueId> parts;
+    if (options_.find_parts) {
+      SF_ASSIGN(parts, options_.find_parts(out_.seen));
+    }
     SF_ASSIGN(meter_, Meter::create(real_, *calibration_, judging, options_.threads, std::move(outputs),
-                                    out_.bf16_tries));
+                                    out_.bf16_tries, std::move(parts)));
   }
   return {};
 }

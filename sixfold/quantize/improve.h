@@ -39,6 +39,8 @@ struct ImproveOptions {
   // as long as which `more` may take. Asked once of each.
   bool halves = false;
   std::function<Result<bool>(const Observations& seen, Wide which, Wide now)> find_wide;
+  // Parts of outputs that judge as outputs do; null: none.
+  std::function<Result<std::vector<ValueId>>(const Observations& seen)> find_parts;
   // Asked once ranges and widths are chosen, with the decibels of a try: false where nobody wants the rest.
   std::function<Result<bool>(const Improved& so_far, double decibels)> goes_on;
   std::function<void(std::string_view what, size_t done, size_t total)> progress;

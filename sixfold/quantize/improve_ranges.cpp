@@ -112,7 +112,7 @@ Status Improving::choose_ranges_by_op() {
 // told as well with it. Of sums that products cut, those of two values that are computed lose most.
 Status Improving::choose_room() {
   constexpr double kMostLossByRoom = 0.1;  // decibels
-  if (!options_.automatic || few_ || !improves_ || !(options_.halves || now_.wide == Wide::all)) return {};
+  if (!options_.automatic || !improves_ || !(options_.halves || now_.wide == Wide::all)) return {};
   set_reaches(true);
   SF_ASSIGN(Try roomy, attempt(now_.ranges, now_.wide));
   const bool kept = roomy.decibels >= now_.decibels - kMostLossByRoom;

@@ -31,7 +31,9 @@ Status Improving::widen() {
   if (!(options_.halves && now_.decibels >= kWellTold)) SF_TRY(widen_some());
   if (options_.halves) return {};
   const bool tries = options_.automatic && !few_;
-  if (tries && now_.decibels < kEnough) SF_TRY(widen_more());
+  // 16 bits have room for what few samples did not show.
+  const bool tries_more = options_.automatic && !tried_itself_;
+  if (tries_more && now_.decibels < kEnough) SF_TRY(widen_more());
   double worst = now_.decibels;  // of several outputs one may be noise
   if (meter_->outputs() > 1) {
     SF_TRY((*meter_)(now_.graphs));
@@ -42,7 +44,7 @@ Status Improving::widen() {
   if (tries && now_.wide == Wide::none && now_.decibels < kExact && kEndsWork >= kEnds * cost_of_try())
     SF_TRY(told_well ? widen_last() : widen_ends());
   // Where the last layer's own rounding is not all, what else costs little time.
-  if (tries && told_well && now_.wide != Wide::all && now_.wide != Wide::more && now_.decibels < kExact)
+  if (tries_more && told_well && now_.wide != Wide::all && now_.wide != Wide::more && now_.decibels < kExact)
     SF_TRY(widen_more());
   return {};
 }

@@ -91,7 +91,8 @@ class Improving {
   size_t count_ = 0, held_ = 0;  // samples
   std::unique_ptr<Samples> calibration_;
   double work_ = 0;
-  bool few_ = false;  // samples: nobody knows what is rare
+  bool few_ = false;           // samples: nobody knows what is rare
+  bool tried_itself_ = false;  // the one sample: no others are thought of
   bool fits_weights_ = false, improves_ = false;
   bool weights_matter_ = true;  // whether better rounding can gain anything
   std::optional<LayerRows> rows_;

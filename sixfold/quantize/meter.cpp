@@ -25,6 +25,10 @@ bool same_but_for_grids(const Graph& a, const Graph& b) {
   return true;
 }
 
+void add_outputs(Graph& graph, std::span<const ValueId> values) {
+  for (const ValueId v : values) graph.outputs.push_back({.value = v});
+}
+
 }  // namespace
 
 Meter::Meter(const Lanes& lanes) : pool_(lanes.count), lanes_(lanes.count) {
@@ -33,7 +37,14 @@ Meter::Meter(const Lanes& lanes) : pool_(lanes.count), lanes_(lanes.count) {
 
 Result<std::unique_ptr<Meter>> Meter::create(const Graph& real, const Samples& all, size_t count,
                                              size_t threads, std::vector<std::vector<Tensor>> outputs,
-                                             bool bf16) {
+                                             bool bf16, std::vector<ValueId> parts) {
+  if (!parts.empty()) {
+    Graph with_parts = real;
+    add_outputs(with_parts, parts);
+    SF_ASSIGN(auto out, create(with_parts, all, count, threads, {}, bf16));
+    out->parts_ = std::move(parts);
+    return out;
+  }
   const auto samples = spread_samples(all, count);
   auto out = std::make_unique<Meter>(lanes_for(real, samples->count(), threads));
   out->bf16_ = bf16;
@@ -76,6 +87,7 @@ Status Meter::prepare(const Graph& quantized, bool real_weights) {
   cpu::Pool all(lanes_.size() * lanes_[0].pool->threads());
   // Biases are rounded to so fine a grid that nothing is seen of it.
   Graph rounded = with_rounded_constants(quantized, all, {.weights = !real_weights, .biases = false});
+  add_outputs(rounded, parts_);
   pool_.for_each(lanes_.size(), [&](size_t k) {
     lanes_[k].status = [&]() -> Status {
       SF_ASSIGN(lanes_[k].model,

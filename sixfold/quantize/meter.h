@@ -16,10 +16,10 @@ class Meter {
  public:
   explicit Meter(const Lanes& lanes);
   // outputs: of the float graph for the samples that it takes (spread_samples), where they are known. bf16:
-  // tries are run with such factors (watched.h).
+  // tries are run with such factors (watched.h). parts: values that are judged as outputs are, besides those.
   static Result<std::unique_ptr<Meter>> create(const Graph& real, const Samples& samples, size_t count,
                                                size_t threads, std::vector<std::vector<Tensor>> outputs = {},
-                                               bool bf16 = false);
+                                               bool bf16 = false, std::vector<ValueId> parts = {});
   // Decibels of the outputs (decibels_of). Graphs that differ only in the grids of values are run by the
   // models of the one before. real_weights: weights of products are not rounded, so it tells what rounding
   // costs.
@@ -46,7 +46,8 @@ class Meter {
   Status prepare(const Graph& quantized, bool real_weights);
 
   std::vector<Sample> samples_;
-  std::vector<bool> judged_;  // by output: floats
+  std::vector<ValueId> parts_;  // outputs besides the graph's
+  std::vector<bool> judged_;    // by output: floats
   cpu::Pool pool_;
   std::vector<Lane> lanes_;
   Graph made_of_;  // what the lanes' models are

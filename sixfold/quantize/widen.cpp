@@ -151,6 +151,44 @@ std::vector<uint32_t> nodes_around(const Graph& graph, const GridGroup& g) {
 
 }  // namespace
 
+UnequalJoins find_unequal_joins(const Graph& graph, const QuantizePlan& plan, const Observations& seen) {
+  constexpr float kLeastPart = 1.0f / 16;  // of the range of all
+  UnequalJoins out;
+  std::set<ValueId> parts;
+  for (const Leaf& leaf : graph.outputs) {
+    const uint32_t group = leaf.value.valid() ? plan.group[leaf.value.index] : UINT32_MAX;
+    if (group == UINT32_MAX || plan.groups[group].bits != 8 || plan.groups[group].fixed) continue;
+    std::set<uint32_t> nodes;
+    std::set<ValueId> joined;
+    float least = std::numeric_limits<float>::infinity();
+    Range all{};
+    std::vector<ValueId> next{leaf.value};
+    while (!next.empty()) {
+      const ValueId v = next.back();
+      next.pop_back();
+      if (!v.valid()) continue;
+      const Node* node = graph.producer(v);
+      const QuantizeRule rule = node ? quantize_rule(*node) : QuantizeRule::none;
+      if (rule == QuantizeRule::move || rule == QuantizeRule::join) {
+        nodes.insert(node->id.index);
+        const size_t count = rule == QuantizeRule::join ? node->inputs.size() : 1;
+        next.insert(next.end(), node->inputs.begin(), node->inputs.begin() + static_cast<ptrdiff_t>(count));
+        continue;
+      }
+      if (v.index >= seen.values.size() || !seen.values[v.index].seen() || !joined.insert(v).second) continue;
+      const Observation& o = seen.values[v.index];
+      const Range part{std::min(o.min, 0.0f), std::max(o.max, 0.0f)};
+      all = {std::min(all.min, part.min), std::max(all.max, part.max)};
+      if (o.max > o.min) least = std::min(least, part.max - part.min);
+    }
+    if (!(least <= kLeastPart * (all.max - all.min))) continue;
+    out.nodes.merge(nodes);
+    parts.merge(joined);
+  }
+  out.parts.assign(parts.begin(), parts.end());
+  return out;
+}
+
 std::set<uint32_t> find_logarithms(const Graph& graph, const Observations& seen) {
   std::set<uint32_t> out;
   add_logarithms(graph, seen, out);
@@ -198,9 +236,8 @@ class CostlyNodes {
   }
 
   // The best first; each makes its neighbours cheaper, since nothing is converted between them.
-  std::set<uint32_t> find(double most_micros) {
+  std::set<uint32_t> find(double most_micros, double least_part) {
     constexpr double kLeastMicros = 1e-3;  // of nodes that are wide already
-    constexpr double kWorthTrying = 0.9;   // of all noise
     double covered = 0;
     while (!left_.empty()) {
       size_t best = left_.size();
@@ -218,7 +255,7 @@ class CostlyNodes {
       left_.erase(left_.begin() + static_cast<ptrdiff_t>(best));
     }
     std::set<uint32_t> out;
-    if (covered < kWorthTrying * all_) return out;
+    if (covered < least_part * all_) return out;
     for (const NodeId id : order_)
       if (wide_[id.index]) out.insert(id.index);
     return out;
@@ -279,10 +316,10 @@ class CostlyNodes {
 }  // namespace
 
 std::set<uint32_t> find_costly_nodes(const Graph& graph, const QuantizePlan& plan, const Observations& seen,
-                                     const WideCost& cost, double most_micros) {
+                                     const WideCost& cost, double most_micros, double least_part) {
   CostlyNodes nodes(graph, cost);
   nodes.look(plan, seen);
-  return nodes.find(most_micros);
+  return nodes.find(most_micros, least_part);
 }
 
 double wide_micros(const Graph& graph, const std::set<uint32_t>& nodes, const WideCost& cost) {

@@ -90,10 +90,10 @@ output %s
   Observations seen = seen_all(graph, -2, 2);
   for (const Value& v : graph.values()) seen.values[v.id.index] = with_outlier(4);
   seen.values[named(graph, "a").index] = with_outlier(60);
-  const auto found = [&](double micros, double convert = 0) {
+  const auto found = [&](double micros, double convert = 0, double part = 0.9) {
     const WideCost cost{.node = [](const Node&) { return 1.0; }, .convert = [=](ValueId) { return convert; }};
     std::set<std::string> out;
-    for (const uint32_t i : find_costly_nodes(graph, *plan, seen, cost, micros))
+    for (const uint32_t i : find_costly_nodes(graph, *plan, seen, cost, micros, part))
       out.insert(graph.value(graph.node({i}).output()).name);
     return out;
   };
@@ -106,6 +106,37 @@ output %s
   // Where no value is worse than the others, so few nodes have too little of the noise.
   seen.values[named(graph, "a").index] = with_outlier(4);
   EXPECT_EQ(found(2), std::set<std::string>());
+  EXPECT_EQ(found(3, 0, 0.5).size(), 3u);
+}
+
+// Probabilities beside numbers to `most`, turned before they are given.
+size_t unequal_parts(float most) {
+  const Graph graph = graph_of(R"(
+input %x: f32[1, 4]
+%boxes = exp(%x) : f32[1, 4]
+%scores = sigmoid(%x) : f32[1, 4]
+%all = concat(%boxes, %scores, dim=0) : f32[2, 4]
+%turned = permute(%all, dims=[1, 0]) : f32[4, 2]
+%other = neg(%boxes) : f32[1, 4]
+output %turned
+output %other
+)");
+  Observations seen = seen_all(graph, 0, most);
+  seen.values[named(graph, "scores").index] = {.min = 0, .max = 1};
+  QuantizeOptions options;
+  options.scheme.activation_bits = 8;
+  const auto plan = annotate(graph, options);
+  EXPECT_TRUE(plan.ok());
+  const UnequalJoins joins = find_unequal_joins(graph, *plan, seen);
+  if (joins.nodes.empty()) return joins.parts.size();
+  EXPECT_EQ(joins.nodes, (std::set<uint32_t>{graph.producer(named(graph, "all"))->id.index,
+                                             graph.producer(named(graph, "turned"))->id.index}));
+  return joins.parts.size();
+}
+
+TEST(Widen, parts_of_an_output_are_unequal_where_one_has_few_steps_of_all) {
+  EXPECT_EQ(unequal_parts(100), 2u);
+  EXPECT_EQ(unequal_parts(10), 0u);
 }
 
 TEST(Widen, bands_of_a_spectrum_are_part_of_its_logarithm) {
