@@ -171,6 +171,7 @@ def test_16_bits_go_where_8_cost_most_and_the_note_says_how_much_longer_it_takes
     assert 16 in bits
     note, = (n for n in report["notes"] if "these compute with 16" in n)
     assert 0 <= int(note.split("predicted to take ")[1].split(" %")[0]) <= 25, note
+    assert f"with {len(report['converts'])} convert" in note, note
     names = note.rsplit(": ", 1)[1].split(", ")
     assert len(names) == len(set(names)), note
     report, bits = compiled("--no-widen")

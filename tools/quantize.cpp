@@ -108,13 +108,15 @@ std::string names_of(const Graph& graph, const std::set<uint32_t>& nodes) {
   return out;
 }
 
-std::string told_wide(const Graph& graph, const std::set<uint32_t>& wide, int bits, double longer) {
+std::string told_wide(const Graph& graph, const std::set<uint32_t>& wide, int bits, double longer,
+                      size_t converts) {
   const std::string names = names_of(graph, wide);
   if (bits == 16)
     return cat("16 bits tell too little of some values, so these compute with halves (--no-widen: with 16): ",
                names);
   return cat("8 bits tell too little of some values, so these compute with 16, which is predicted to take ",
-             std::lround(longer * 100), " % longer (--no-widen: with 8): ", names);
+             std::lround(longer * 100), " % longer, with ", converts,
+             converts == 1 ? " convert" : " converts", " (--no-widen: with 8): ", names);
 }
 
 Result<QuantizeOptions> options_of(const HtpChoice& choice, const HtpTargetDevice& device) {
@@ -500,7 +502,8 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
         "is predicted to take ",
         std::lround(best.longer * 100), " % longer (--no-widen: with 8)"));
   else if (improved.wide != Wide::none)
-    method.notes.push_back(told_wide(graph, best.wide, options.scheme.activation_bits, best.longer));
+    method.notes.push_back(
+        told_wide(graph, best.wide, options.scheme.activation_bits, best.longer, method.conversions.size()));
   if (!best.joins.empty() && improved.wide != Wide::all)
     method.notes.push_back(
         cat("parts of an output are so small beside others that 8 bits for all tell little of them, so what "
