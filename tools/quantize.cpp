@@ -12,6 +12,7 @@
 #include "sixfold/quantize/interchange.h"
 #include "sixfold/quantize/masks.h"
 #include "sixfold/quantize/plan.h"
+#include "sixfold/quantize/price.h"
 #include "sixfold/quantize/ranks.h"
 #include "sixfold/quantize/scale_logs.h"
 #include "sixfold/quantize/search.h"
@@ -150,45 +151,6 @@ Status write_simulated(const Graph& graph, const Samples& samples, const std::st
   return {};
 }
 
-constexpr double kMostTime = 1.25;  // that 16 bits around a model's ends may take, predicted, of that with 8
-// Of all rounding's noise, that 16 bits must take away to be tried: half is 3 dB. Tries of a large model are
-// dear.
-constexpr double kHalfOfNoise = 0.5, kMostNoise = 0.9;
-constexpr double kUnfeltMicros = 20;  // a fraction of what a call of the NPU takes, whatever the model is
-
-// What a model takes, predicted, and what it takes with these nodes in 16 bits.
-struct Predicted {
-  double before = 0, after = 0;
-};
-Predicted predict(const Graph& graph, const Scheme& scheme, const std::set<uint32_t>& wide) {
-  Scheme wider = scheme;
-  wider.activation_bits = 16;
-  Predicted out;
-  for (const NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    const double narrow = predicted_micros(graph, node, scheme);
-    out.before += narrow;
-    out.after += wide.contains(id.index) ? predicted_micros(graph, node, wider) : narrow;
-  }
-  return out;
-}
-
-bool are_cheap(const Graph& graph, const Scheme& scheme, const std::set<uint32_t>& wide) {
-  const Predicted micros = predict(graph, scheme, wide);
-  return micros.after <= kMostTime * micros.before || micros.after - micros.before <= kUnfeltMicros;
-}
-
-// How much longer these nodes with 16 bits make the model, with what is converted around them.
-double longer_with(const Graph& graph, const Graph& quantized, const Scheme& scheme,
-                   const std::set<uint32_t>& wide) {
-  const Predicted micros = predict(graph, scheme, wide);
-  double more = micros.after - micros.before;
-  for (const NodeId id : quantized.order())
-    if (const Node& node = quantized.node(id); node.op == Op::convert)
-      more += predicted_convert_micros(quantized, node.output());
-  return micros.before > 0 ? more / micros.before : 0;
-}
-
 // A graph quantized in several ways; remembers which nodes are wide and what was converted.
 class Attempts {
  public:
@@ -255,7 +217,10 @@ class Attempts {
       if (!halves_) out.insert(logarithms_.begin(), logarithms_.end());
     }
     if (which == Wide::more) {
-      SF_ASSIGN(out, find_costly(seen, now));
+      SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options_));
+      const auto wide = wide_.find(now);
+      out = find_worthwhile_nodes(graph_, plan, seen, options_.scheme,
+                                  wide != wide_.end() ? wide->second : std::set<uint32_t>());
     }
     if (which == Wide::first || which == Wide::ends) out = find_first_nodes(graph_);
     if (which == Wide::last || which == Wide::ends) out.merge(find_last_nodes(graph_));
@@ -278,27 +243,6 @@ class Attempts {
       return !fits_halves(graph_, node, seen) || options_.in_float.contains(i) ||
              !ask(graph_, node, device_).ok();
     });
-  }
-
-  // What takes long may take a quarter longer; less is gained of others, whose weights are rounded as layers
-  // ask for, and what nobody feels is theirs.
-  Result<std::set<uint32_t>> find_costly(const Observations& seen, Wide now) const {
-    SF_ASSIGN(const QuantizePlan plan, annotate(graph_, options_));
-    Scheme wider = options_.scheme;
-    wider.activation_bits = 16;
-    const double all = predict(graph_, options_.scheme, {}).before;
-    const WideCost cost{.node =
-                            [&](const Node& node) {
-                              return predicted_micros(graph_, node, wider) -
-                                     predicted_micros(graph_, node, options_.scheme);
-                            },
-                        .convert = [&](ValueId v) { return predicted_convert_micros(graph_, v); }};
-    const bool large = work_of(graph_) >= kLargeWork;
-    const double longer = large ? (kMostTime - 1) * all : 0;
-    const auto wide = wide_.find(now);
-    const double as_now = wide != wide_.end() ? wide_micros(graph_, wide->second, cost) : 0;
-    return find_costly_nodes(graph_, plan, seen, cost, std::max({longer, as_now, kUnfeltMicros}),
-                             large ? kMostNoise : kHalfOfNoise);
   }
 
   const Graph& graph_;

@@ -4,12 +4,10 @@
 #include <cmath>
 
 #include "sixfold/ops/cost.h"
+#include "sixfold/quantize/price.h"
 
 namespace sixfold {
 namespace {
-
-// A large HTP: products of 8 with 8 bits and bytes of memory in a microsecond. Only their ratios count.
-constexpr double kMacsPerMicro = 16e6, kBytesPerMicro = 40e3;
 
 bool follows(Op op) {
   const QuantizeRule rule = quantize_rule(op);
@@ -149,29 +147,6 @@ class Searcher {
 };
 
 }  // namespace
-
-double predicted_micros(const Graph& graph, const Node& node, const Scheme& scheme) {
-  const Cost cost = cost_of(graph, node);
-  const int activation = scheme.computes_in_float() ? 16 : scheme.activation_bits;
-  const int weight = scheme.weight_bits == 0 ? 16 : scheme.weight_bits;
-  double elements = 0, constants = 0;
-  const auto add = [&](ValueId v) {
-    if (!v.valid() || !is_static(graph.dims(v))) return;
-    (graph.constant(v) ? constants : elements) += static_cast<double>(numel(static_shape(graph.dims(v))));
-  };
-  for (const ValueId v : node.inputs) add(v);
-  for (const ValueId v : node.outputs) add(v);
-  const double bytes = elements * activation / 8 + constants * weight / 8;
-  const double slower = scheme.computes_in_float() ? 4 : activation == 16 ? (weight == 16 ? 4 : 2) : 1;
-  return std::max(static_cast<double>(cost.macs) * slower / kMacsPerMicro, bytes / kBytesPerMicro);
-}
-
-double predicted_convert_micros(const Graph& graph, ValueId value) {
-  constexpr double kBytes = 1 + 2;
-  return is_static(graph.dims(value))
-             ? static_cast<double>(numel(static_shape(graph.dims(value)))) * kBytes / kBytesPerMicro
-             : 0;
-}
 
 Result<Search> search_precisions(const Graph& graph, const SearchOptions& options,
                                  const std::function<Result<double>(const SchemeOf&)>& loss) {

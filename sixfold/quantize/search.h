@@ -35,12 +35,6 @@ struct Search {
   size_t tries = 0;  // graphs that were run
 };
 
-// What a node takes on the device, predicted: the longer of its products and its bytes.
-double predicted_micros(const Graph& graph, const Node& node, const Scheme& scheme);
-
-// The same of a value that is converted from 8 bits to 16 or back.
-double predicted_convert_micros(const Graph& graph, ValueId value);
-
 // loss: noise by power of the quantized graph that these schemes make; nodes that they do not name are
 // floats. An error when the last scheme everywhere still loses more.
 Result<Search> search_precisions(const Graph& graph, const SearchOptions& options,
