@@ -28,6 +28,25 @@ inline hn::Vec<D> nearest_half(D d, hn::Vec<D> v) {
   return hn::BitCast(d, hn::AndNot(hn::Set(du, 0x1FFF), up));
 }
 
+// x * factor, so that its nearest half is that of the exact product: a float that is a tie of halves, and is
+// not the product, is moved towards it by one unit.
+template <typename D>
+inline hn::Vec<D> product_for_half(D d, const float* x, float factor) {
+  const hn::RebindToUnsigned<D> du;
+  const auto v = hn::Mul(hn::LoadU(d, x), hn::Set(d, factor));
+  const auto rest = hn::And(hn::BitCast(du, v), hn::Set(du, 0x1FFF));
+  const auto ties = hn::Eq(rest, hn::Set(du, 0x1000));
+  if (HWY_LIKELY(hn::AllFalse(du, ties))) return v;
+  HWY_ALIGN float near[hn::MaxLanes(d)];
+  hn::Store(v, d, near);
+  for (size_t i = 0; i < hn::Lanes(d); ++i) {
+    const double exact = static_cast<double>(x[i]) * static_cast<double>(factor);
+    const auto tie = static_cast<double>(near[i]);
+    if (tie != exact) near[i] = std::nextafter(near[i], tie < exact ? INFINITY : -INFINITY);
+  }
+  return hn::IfThenElse(hn::RebindMask(d, ties), hn::Load(d, near), v);
+}
+
 template <typename D>
 inline hn::Vec<D> cut(D d, hn::Vec<D> v, hn::TFromD<D> min, hn::TFromD<D> max) {
   const auto low = hn::Set(d, min), high = hn::Set(d, max);
@@ -37,14 +56,14 @@ inline hn::Vec<D> cut(D d, hn::Vec<D> v, hn::TFromD<D> min, hn::TFromD<D> max) {
 
 template <typename D, typename T>
 inline void quantize_bytes(D d, const float* x, const RealCode& code, T* y, int64_t n, int64_t* at) {
-  const auto steps = hn::Set(d, 1 / static_cast<float>(code.scale));
+  const float steps = 1 / static_cast<float>(code.scale);
   const auto zero = hn::Set(d, -static_cast<float>(code.offset));
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const hn::Rebind<int32_t, D> di;
   const hn::Rebind<T, D> dt;
   int64_t i = *at;
   for (; i + lanes <= n; i += lanes) {
-    const auto v = nearest_half(d, hn::Mul(hn::LoadU(d, x + i), steps));
+    const auto v = nearest_half(d, product_for_half(d, x + i, steps));
     // Ties away from zero. The sum is exact, as a half has 11 bits, or so large that the result is cut.
     const auto near = hn::Floor(hn::Add(hn::Abs(v), hn::Set(d, 0.5f)));
     const auto q = hn::Add(hn::CopySign(near, v), zero);

@@ -14,8 +14,6 @@
 namespace sixfold::emulator {
 namespace {
 
-bool is_hard_swish(const OpDef& op) { return is_neuron(op, "HardSwish"); }
-
 // Whether all products with what `sigmoid` gives are with its operand, all of 8 bits.
 bool is_gate(const OpDef& sigmoid, std::span<const TensorDef> tensors, const Wiring& wiring) {
   if (!is_neuron(sigmoid, "Sigmoid") || sigmoid.in.empty() || sigmoid.in[0] == kNone ||
@@ -172,6 +170,19 @@ bool adds_in_tiles(const OpDef& op, const std::vector<bool>& tiled, std::span<co
   return tiled[op.in[1]] && (tiled[op.in[0]] || is_wide_sum(wiring.maker[op.in[0]], tensors));
 }
 
+// Linear layers of several tiles of 8 rows.
+bool has_whole_tiles(const OpDef& made, const TensorDef& x) {
+  const uint32_t rows = x.rank() > 1 ? x.dims[x.rank() - 2] : 1;
+  return made.type == "FullyConnected" && has_one_matrix(x) && rows > 8 && rows % 8 == 0;
+}
+
+// Whether `made` computes what a Relu alone reads of it with the Relu's encoding, y's.
+bool merges_relu(const OpDef& made, std::span<const TensorDef> tensors, const TensorDef& y) {
+  const bool has_zero = y.encoding().offset != 0;
+  if (made.type == "FullyConnected") return has_zero || is_wide(y) || has_one_matrix(tensors[made.in[0]]);
+  return made.type == "Conv2d" || (made.type == "DepthWiseConv2d" && !has_zero);
+}
+
 // The sums in their unit, which differs by channel; of 16 bits in parts of 256 of it.
 std::optional<TensorDef> sums(const TensorDef& between, const TensorDef& x, const TensorDef& weights) {
   if (between.rank() != 4 || !FixedWeights(weights, 1).are_bytes()) return std::nullopt;
@@ -204,13 +215,16 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
     if (op.type == "Convert" && op.in.size() == 1 && op.in[0] != kNone &&
         tensors[op.in[0]].kind == TensorKind::native && qnn::is_fixed(tensors[op.in[0]].dtype))
       place(op.in[0], tensors, wiring, out.emplace(op.in[0], tensors[op.in[0]]).first->second);
-    if (!is_hard_swish(op) || op.in.empty() || op.in[0] == kNone || op.out.size() != 1) continue;
+    const bool swish = is_neuron(op, "HardSwish"), relu = is_neuron(op, "Relu");
+    if (!(swish || relu) || op.in.empty() || op.in[0] == kNone || op.out.size() != 1) continue;
     const uint32_t t = op.in[0];
     const TensorDef& between = tensors[t];
     const OpDef* made = wiring.maker[t];
-    if (!made || wiring.readers[t].size() != 1 || between.kind != TensorKind::native ||
-        (made->type != "Conv2d" && made->type != "DepthWiseConv2d") || made->in.size() < 2 ||
+    if (!made || wiring.readers[t].size() != 1 || between.kind != TensorKind::native || made->in.size() < 2 ||
         made->in[1] == kNone)
+      continue;
+    if (relu ? !merges_relu(*made, tensors, tensors[op.out[0]])
+             : made->type != "Conv2d" && made->type != "DepthWiseConv2d")
       continue;
     const TensorDef &x = tensors[made->in[0]], &weights = tensors[made->in[1]];
     const auto all_are = [&](DataType dtype) {
@@ -220,6 +234,15 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
     const bool known =
         weights.is_constant() && (made->in.size() < 3 || made->in[2] == kNone ||
                                   !tensors[made->in[2]].is_present() || tensors[made->in[2]].is_constant());
+    if (relu) {
+      if (!known || !(all_are(DataType::ufixed8) || all_are(DataType::ufixed16)) ||
+          qnn::size_of(weights.dtype) != 1)
+        continue;
+      TensorDef& cut = out.emplace(t, between).first->second;
+      cut.quantization = tensors[op.out[0]].quantization;
+      cut.cut_at_zero = cut.encoding().offset != 0 && !has_whole_tiles(*made, x);
+      continue;
+    }
     std::optional<TensorDef> wide;
     if (known && (all_are(DataType::ufixed8) || all_are(DataType::ufixed16)) && !skips_pixels(*made))
       wide = sums(between, x, weights);
