@@ -2,6 +2,7 @@
 // its own in wide_test.cpp.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstring>
 
 #include "sixfold/emulator/emulator.h"
@@ -1130,6 +1131,69 @@ TEST(EmulatorFacts, numbers_are_rounded_as_on_the_library) {
          {3},
          {words("stride", {2}, {2, 2}), words("pad_amount", {2, 2}, {0, 0, 0, 0}),
           words("dilation", {2}, {1, 1})}}}},
+      {"a product's factor is the second scale times the first's share",
+       {{Kind::app_write,
+         Type::ufixed8,
+         {1, 24},
+         {8, 17, 24, 26, 27, 28, 31, 36, 38, 40, 41, 45, 8, 17, 24, 26, 27, 28, 31, 36, 38, 40, 41, 45},
+         {0.038725685f},
+         -7},
+        {Kind::app_write,
+         Type::ufixed8,
+         {1, 24},
+         {89,  134, 226, 174, 67,  217, 242, 114, 147, 176, 113, 87,
+          179, 159, 87,  253, 119, 55,  216, 41,  219, 156, 29,  11},
+         {0.00390625f}},
+        {Kind::app_read,
+         Type::ufixed8,
+         {1, 24},
+         {10, 17, 31, 28, 17, 35, 42, 28, 35, 42, 31, 28, 11, 19, 18, 37, 23, 16, 39, 17, 48, 39, 16, 12},
+         {0.027035456f},
+         -10}},
+       {{"ElementWiseMultiply", {0, 1}, {2}, {}}}},
+      {"a mean of two by two is rounded to parts of a step first",
+       {{Kind::app_write,
+         Type::ufixed8,
+         {1, 8, 8, 4},
+         {79,  234, 44,  32,  174, 42,  253, 195, 225, 78,  191, 149, 108, 127, 4,   37,  31,  193, 68,  189,
+          182, 37,  83,  66,  29,  204, 95,  233, 216, 222, 189, 128, 108, 94,  160, 113, 219, 45,  93,  126,
+          72,  59,  143, 41,  200, 97,  192, 16,  201, 120, 217, 178, 205, 166, 27,  249, 100, 226, 130, 162,
+          46,  229, 202, 113, 107, 204, 42,  72,  36,  134, 95,  250, 228, 153, 195, 129, 108, 201, 92,  79,
+          36,  212, 202, 4,   215, 60,  227, 45,  40,  65,  239, 242, 169, 6,   158, 76,  186, 147, 224, 179,
+          80,  198, 61,  98,  60,  56,  103, 218, 113, 31,  192, 16,  143, 59,  231, 126, 105, 241, 117, 186,
+          111, 144, 127, 133, 111, 177, 121, 160, 185, 86,  43,  23,  153, 51,  91,  200, 118, 162, 37,  204,
+          152, 11,  120, 230, 120, 97,  7,   237, 57,  152, 109, 140, 30,  209, 41,  160, 65,  172, 24,  40,
+          231, 154, 208, 91,  195, 19,  183, 34,  164, 122, 161, 67,  26,  195, 118, 31,  107, 3,   225, 255,
+          102, 80,  161, 130, 193, 53,  97,  53,  242, 102, 164, 202, 158, 9,   252, 214, 78,  253, 228, 143,
+          110, 92,  65,  59,  31,  46,  250, 82,  54,  218, 152, 0,   64,  201, 70,  170, 148, 4,   32,  17,
+          210, 188, 33,  172, 40,  80,  175, 220, 76,  53,  5,   109, 145, 29,  169, 165, 40,  22,  50,  45,
+          46,  196, 57,  128, 198, 169, 107, 187, 5,   155, 89,  50,  45,  178, 246, 29},
+         {0.022303922f}},
+        {Kind::app_read,
+         Type::ufixed8,
+         {1, 4, 4, 4},
+         {182, 130, 173, 147, 190, 114, 167, 76,  195, 162, 124, 214, 123, 255, 194, 200,
+          129, 215, 133, 188, 160, 139, 183, 139, 157, 180, 244, 114, 136, 123, 203, 192,
+          240, 97,  165, 109, 145, 154, 137, 167, 121, 104, 158, 240, 167, 169, 103, 143,
+          111, 124, 207, 216, 103, 59,  168, 110, 114, 246, 121, 152, 128, 165, 126, 84},
+         {0.01773897f}}},
+       {{"PoolAvg2d",
+         {0},
+         {1},
+         {words("filter_size", {2}, {2, 2}), words("stride", {2}, {2, 2}),
+          words("pad_amount", {2, 2}, {0, 0, 0, 0})}}}},
+      {"a float is multiplied exactly before it is a half",
+       {{Kind::app_write,
+         Type::f32,
+         {1, 8},
+         {-1094606005, -1093090044, 1028659295, 1043544523, 1063255951, 1062118980, 1052877644, 1045057520}},
+        {Kind::app_read,
+         Type::ufixed8,
+         {1, 8},
+         {140, 136, 177, 189, 251, 245, 207, 190},
+         {0.01129479f},
+         -173}},
+       {{"Quantize", {0}, {1}, {}}}},
   };
   for (const Fact& fact : facts) {
     const Status status = compare(fact);
@@ -1499,6 +1563,31 @@ TEST(EmulatorFacts, reductions_have_multipliers_of_15_bits) {
     const Status status = compare(fact);
     EXPECT_TRUE(status.ok()) << fact.name << ": " << status.error().message();
   }
+}
+
+// One number in four becomes the next, and the last bit is always 1.
+TEST(EmulatorFacts, numbers_of_a_large_linear_layer_become_floats_in_tiles) {
+  const std::pair<int32_t, float> known[] = {
+      {-120, -0x1.7cb4fp+0f}, {-5, -0x1.ffdep-5f}, {-4, -0x1.331ep-5f}, {-3, -0x1.331ep-5f},
+      {-2, -0x1.9978p-6f},    {-1, -0x1.9978p-7f}, {0, 0x1.9988p-32f},  {1, 0x1.9988p-7f},
+      {2, 0x1.9988p-6f},      {3, 0x1.3322p-5f},   {4, 0x1.ffe2p-5f},   {100, 0x1.431f1p+0f},
+      {135, 0x1.afe51p+0f}};
+  constexpr uint32_t kColumns = 2080;
+  const float scale = 0.0125f;
+  Fact fact{"biases alone",
+            {{Kind::app_write, Type::ufixed8, {1, 4}, {0, 0, 0, 0}, {1.0f}},
+             {Kind::constant, Type::sfixed8, {kColumns, 4}, std::vector<int32_t>(4 * kColumns), {scale / 16}},
+             {Kind::constant, Type::sfixed32, {kColumns}, {}, {scale / 16}},
+             {Kind::native, Type::ufixed8, {1, kColumns}, {}, {scale}, -120},
+             {Kind::app_read, Type::f32, {1, kColumns}, {}, {}}},
+            {{"FullyConnected", {0, 1, 2}, {3}, {}}, {"Dequantize", {3}, {4}, {}}}};
+  for (uint32_t i = 0; i < kColumns; ++i) {
+    const auto& [steps, real] = known[i % std::size(known)];
+    fact.tensors[2].numbers.push_back(steps * 16);
+    fact.tensors[4].numbers.push_back(std::bit_cast<int32_t>(real));
+  }
+  const Status status = compare(fact);
+  EXPECT_TRUE(status.ok()) << status.error().message();
 }
 
 }  // namespace

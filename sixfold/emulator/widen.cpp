@@ -170,6 +170,30 @@ bool adds_in_tiles(const OpDef& op, const std::vector<bool>& tiled, std::span<co
   return tiled[op.in[1]] && (tiled[op.in[0]] || is_wide_sum(wiring.maker[op.in[0]], tensors));
 }
 
+// Whether the result of 8 bits of a linear layer becomes floats in its tiles. Where its rows fill several
+// tiles it does if what it reads was made in tiles, else with so many columns and numbers.
+bool leaves_in_tiles(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring) {
+  const auto maker = [&](uint32_t of) {
+    const OpDef* made = wiring.maker[of];
+    while (made && made->type == "Reshape" && !made->in.empty() && made->in[0] != kNone)
+      made = wiring.maker[made->in[0]];
+    return made;
+  };
+  const OpDef* made = maker(t);
+  if (!made || made->type != "FullyConnected" || made->out.empty() || made->in.empty() ||
+      made->in[0] == kNone)
+    return false;
+  const TensorDef& y = tensors[made->out[0]];
+  if (y.rank() < 2 || !has_one_matrix(y)) return false;
+  const uint32_t rows = y.dims[y.rank() - 2], columns = y.dims.back();
+  const bool whole = rows > 8 && rows % 8 == 0;
+  if (columns > 2048 && !whole) return true;
+  if (uint64_t{rows} * columns <= 6300 || columns < (whole && rows < 128 ? 256 : 512)) return false;
+  const OpDef* before = maker(made->in[0]);
+  return !whole || (before && (before->type == "LayerNorm" || before->type == "RmsNorm" ||
+                               before->type == "ElementWiseAdd"));
+}
+
 // Linear layers of several tiles of 8 rows.
 bool has_whole_tiles(const OpDef& made, const TensorDef& x) {
   const uint32_t rows = x.rank() > 1 ? x.dims[x.rank() - 2] : 1;
@@ -215,6 +239,10 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
     if (op.type == "Convert" && op.in.size() == 1 && op.in[0] != kNone &&
         tensors[op.in[0]].kind == TensorKind::native && qnn::is_fixed(tensors[op.in[0]].dtype))
       place(op.in[0], tensors, wiring, out.emplace(op.in[0], tensors[op.in[0]]).first->second);
+    if (op.type == "Dequantize" && op.in.size() == 1 && op.in[0] != kNone && op.out.size() == 1 &&
+        tensors[op.in[0]].dtype == DataType::ufixed8 && tensors[op.in[0]].kind == TensorKind::native &&
+        leaves_in_tiles(op.in[0], tensors, wiring))
+      out.emplace(op.in[0], tensors[op.in[0]]).first->second.in_tiles = true;
     const bool swish = is_neuron(op, "HardSwish"), relu = is_neuron(op, "Relu");
     if (!(swish || relu) || op.in.empty() || op.in[0] == kNone || op.out.size() != 1) continue;
     const uint32_t t = op.in[0];

@@ -11,6 +11,7 @@ namespace sixfold::emulator {
 // A convolution whose only reader is a HardSwish hands it its sums, whatever the tensor between them would
 // hold: 32 bits with a scale for each channel, with 16 bits those that are cut to 256. By the tensor's
 // number: what prepare sees of it. Floats: widen_float.h.
+// A linear layer's numbers of 8 bits that become floats are told whether they are in tiles when they do.
 // A Relu that alone reads a convolution or a linear layer sees its sums as well: these give what the Relu
 // gives, with 8 bits, where it has a zero point, of finer parts of the sums.
 // What is converted from 16 bits to 16 is told whether it lies in tiles: what a convolution, a

@@ -35,9 +35,16 @@ struct Pooling {
   struct Mean {
     enum class Way : uint8_t { reduced, halves_up, scaled } way = Way::scaled;
     int64_t count = 1;
+    int parts = 0;  // places that the multiplier's product is rounded to first; 0: none
     cpu::QuantChannels channel;
     cpu::QuantOutput out;
   };
+  // Means of 8 bits of two by two, of each number once.
+  bool is_quarter() const {
+    const cpu::QuantWindow& w = window;
+    return mean && qnn::size_of(dtype) == 1 && w.height == 2 && w.width == 2 && w.stride_y == 2 &&
+           w.stride_x == 2 && w.pad_top == 0 && w.pad_left == 0;
+  }
   Mean mean_of(int64_t count) const {
     Mean m{.count = count};
     // With 16 bits windows that do not overlap have a multiplier of 15 bits for the count, too.
@@ -52,6 +59,7 @@ struct Pooling {
                static_cast<int32_t>(limits.max)};
       cpu::set_factor(m.channel, 0, rounding, factor / static_cast<double>(count));
       m.out.lefts = m.channel.left[0] > 0;
+      if (is_quarter() && m.channel.right[0] > 15) m.parts = m.channel.right[0] - 12;
     }
     return m;
   }
@@ -66,6 +74,11 @@ struct Pooling {
       const int64_t total = 2 * (sum + zero_in * m.count) + m.count;
       return std::clamp(total >= 0 ? total / (2 * m.count) : -((-total + 2 * m.count - 1) / (2 * m.count)),
                         limits.min, limits.max);
+    }
+    if (m.parts > 0) {
+      const int64_t parts = (sum * m.channel.multiplier[0] + (1 << 11)) >> 12;
+      const int64_t half = int64_t{1} << (m.parts - 1);
+      return std::clamp(((parts + half) >> m.parts) + zero_out, limits.min, limits.max);
     }
     return requantize(static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX)), m.channel, 0,
                       m.out);
