@@ -244,8 +244,10 @@ Result<Step> prepare_reduce(const OpView& op, Prepare& prepare) {
   for (size_t a = 0; a < rank; ++a) kept[a] = !gone[a];
   step.rows = offsets_along(x, kept);
   step.offsets = offsets_along(x, gone);
-  step.ratio = step.x.scale / step.y.scale;
-  if (step.kind == Kind::mean) step.ratio /= static_cast<double>(step.offsets.size());
+  // In floats.
+  const float share = x.encoding().scale * (1 / y.encoding().scale);
+  const auto count = static_cast<float>(step.kind == Kind::mean ? step.offsets.size() : 1);
+  step.ratio = static_cast<double>(share * (1 / count));
   // Sums of floats along few channels are the matrix unit's.
   step.ieee = step.kind == Kind::sum && step.inner == 1 && step.offsets.size() <= 4;
   const bool sums = step.kind == Kind::sum || step.kind == Kind::mean;
@@ -254,7 +256,7 @@ Result<Step> prepare_reduce(const OpView& op, Prepare& prepare) {
   if (sums && is_narrow_fixed(y.dtype) && exponent < 15 && exponent > -40) {
     const bool wide = qnn::size_of(x.dtype) == 2, nearest = is_nearest(op, gone);
     const double units = mantissa * (nearest ? 32768 : wide ? 32768 * 0.99999 : 32767);
-    step.multiplier = static_cast<int64_t>(std::ceil(units - 0.5));
+    step.multiplier = static_cast<int64_t>(nearest ? std::floor(units + 0.5) : std::ceil(units - 0.5));
     step.shift = 15 - exponent;
     step.cuts_zero = !nearest && exponent >= 0;
     step.half = int64_t{1} << (step.shift - (wide && !nearest && exponent < 0 ? 0 : 1));
