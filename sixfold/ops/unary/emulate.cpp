@@ -295,6 +295,7 @@ struct Elementwise {
 
   // Clamps end at infinity's place, whatever their bounds; a root that is no number is the least one.
   float value(float x) const {
+    if (f.op == Unary::log && x == 0) return std::signbit(x) ? -17 : -7.625f;  // the polynomial goes on
     const float v = f(x);
     if (v != v) return -DeviceHalf::kLargest;
     return f.op == Unary::relu || f.op == Unary::clamp ? std::min(v, DeviceHalf::kInfinity) : v;
