@@ -172,26 +172,28 @@ void dequantize_row_here(Stored stored, const RealCode& code, const void* x, flo
 }
 
 template <typename D>
-inline void hard_swish_vectors(D d, const int32_t* sums, const double* scale, const RealCode& code,
-                               uint16_t* y, int64_t n, int64_t* at) {
+inline void hard_swish_vectors(D d, const WideSwishRow& row, const int32_t* sums, uint16_t* y, int64_t n,
+                               int64_t* at) {
   const hn::Rebind<int32_t, D> di;
   const hn::Rebind<uint16_t, D> dt;
-  const auto steps = hn::Set(d, 1 / (6 * code.scale)), zero = hn::Set(d, -static_cast<double>(code.offset));
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = *at;
   for (; i + lanes <= n; i += lanes) {
-    const auto x = hn::Mul(hn::PromoteTo(d, hn::LoadU(di, sums + i)), hn::LoadU(d, scale + i));
-    const auto gate = cut(d, hn::Add(x, hn::Set(d, 3.0)), 0, 6);
-    const auto q = hn::Add(hn::Floor(hn::Mul(hn::Mul(x, gate), steps)), zero);
-    const auto stored = cut(d, q, static_cast<double>(code.min), static_cast<double>(code.max));
-    hn::StoreU(hn::DemoteTo(dt, hn::DemoteTo(di, stored)), dt, y + i);
+    const auto own = [d, i](const double* of) { return hn::LoadU(d, of + i); };
+    const auto half = hn::Floor(hn::Mul(hn::PromoteTo(d, hn::LoadU(di, sums + i)), own(row.up)));
+    const auto t = cut(d, hn::Add(hn::Add(half, half), hn::Set(d, 1.0)), -0x1p30, 0x1p30);
+    const auto near = hn::Max(hn::Min(t, own(row.far)), hn::Neg(own(row.far)));
+    const auto gate = hn::Add(hn::Floor(hn::Mul(near, own(row.slope))), own(row.middle));
+    const auto g = hn::IfThenElse(hn::Ge(gate, own(row.open)), own(row.whole), hn::Max(gate, hn::Zero(d)));
+    const auto q = hn::Add(hn::Floor(hn::Mul(hn::Mul(t, g), hn::Set(d, 0x1p-28))), hn::Set(d, row.zero));
+    hn::StoreU(hn::DemoteTo(dt, hn::DemoteTo(di, cut(d, q, 0, 65535))), dt, y + i);
   }
   *at = i;
 }
-void hard_swish_here(const int32_t* sums, const double* scale, const RealCode& code, uint16_t* y, int64_t n) {
+void hard_swish_here(const WideSwishRow& row, const int32_t* sums, uint16_t* y, int64_t n) {
   int64_t i = 0;
-  hard_swish_vectors(hn::ScalableTag<double>(), sums, scale, code, y, n, &i);
-  hard_swish_vectors(hn::CappedTag<double, 1>(), sums, scale, code, y, n, &i);
+  hard_swish_vectors(hn::ScalableTag<double>(), row, sums, y, n, &i);
+  hard_swish_vectors(hn::CappedTag<double, 1>(), row, sums, y, n, &i);
 }
 
 template <typename D, typename T, typename U>
@@ -253,9 +255,9 @@ void dequantize_row(Stored stored, const RealCode& code, const void* x, float* y
   HWY_DYNAMIC_DISPATCH(dequantize_row_here)(stored, code, x, y, n);
 }
 
-void hard_swish_sums(const int32_t* sums, const double* scale, const RealCode& code, uint16_t* y, int64_t n) {
+void hard_swish_sums(const WideSwishRow& row, const int32_t* sums, uint16_t* y, int64_t n) {
   quant_kernels();
-  HWY_DYNAMIC_DISPATCH(hard_swish_here)(sums, scale, code, y, n);
+  HWY_DYNAMIC_DISPATCH(hard_swish_here)(row, sums, y, n);
 }
 
 void recode_row(const FixedRecode& recode, const void* x, void* y, int64_t n, int64_t place) {
