@@ -207,14 +207,23 @@ bool merges_relu(const OpDef& made, std::span<const TensorDef> tensors, const Te
   return made.type == "Conv2d" || (made.type == "DepthWiseConv2d" && !has_zero);
 }
 
+// Whether a HardSwish that alone reads what `made` gives sees its sums. With 16 bits not those of a linear
+// layer of many rows that do not fill tiles.
+bool hands_on_sums(const OpDef& made, std::span<const TensorDef> tensors) {
+  const TensorDef& x = tensors[made.in[0]];
+  if (made.type != "FullyConnected") return made.type == "Conv2d" || made.type == "DepthWiseConv2d";
+  const uint32_t rows = x.rank() > 1 ? x.dims[x.rank() - 2] : 1;
+  return has_one_matrix(x) && (!is_wide(x) || rows <= 32 || rows % 8 == 0);
+}
+
 // The sums in their unit, which differs by channel; of 16 bits in parts of 256 of it.
 std::optional<TensorDef> sums(const TensorDef& between, const TensorDef& x, const TensorDef& weights) {
-  if (between.rank() != 4 || !FixedWeights(weights, 1).are_bytes()) return std::nullopt;
+  if (between.rank() == 0 || !FixedWeights(weights, 1).are_bytes()) return std::nullopt;
   TensorDef wide = between;
   wide.dtype = DataType::sfixed32;
-  qnn::AxisScaleOffset q{3, {}};
+  qnn::AxisScaleOffset q{static_cast<int32_t>(between.rank()) - 1, {}};
   const float parts = qnn::size_of(x.dtype) == 2 ? 256 : 1;
-  for (uint32_t c = 0; c < between.dims[3]; ++c)
+  for (uint32_t c = 0; c < between.dims.back(); ++c)
     q.channels.push_back({parts * x.encoding().scale * weights.channel_encoding(c).scale, 0});
   wide.quantization = std::move(q);
   return wide;
@@ -251,9 +260,7 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
     if (!made || wiring.readers[t].size() != 1 || between.kind != TensorKind::native || made->in.size() < 2 ||
         made->in[1] == kNone)
       continue;
-    if (relu ? !merges_relu(*made, tensors, tensors[op.out[0]])
-             : made->type != "Conv2d" && made->type != "DepthWiseConv2d")
-      continue;
+    if (relu ? !merges_relu(*made, tensors, tensors[op.out[0]]) : !hands_on_sums(*made, tensors)) continue;
     const TensorDef &x = tensors[made->in[0]], &weights = tensors[made->in[1]];
     const auto all_are = [&](DataType dtype) {
       return x.dtype == dtype && between.dtype == dtype && tensors[op.out[0]].dtype == dtype;

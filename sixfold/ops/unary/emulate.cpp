@@ -367,7 +367,7 @@ struct ClampHalves {
 class HardSwishOfSums {
  public:
   HardSwishOfSums(const TensorDef& x, const TensorDef& y)
-      : channels_(x.dims[3]),
+      : channels_(x.dims.back()),
         pixels_(x.count() / std::max<int64_t>(1, channels_)),
         zero_(-static_cast<double>(y.encoding().offset)) {
     for (int64_t c = 0; c < channels_; ++c)
@@ -416,7 +416,7 @@ class HardSwishOfSums {
 class NarrowSwishOfSums {
  public:
   NarrowSwishOfSums(const TensorDef& x, const TensorDef& y)
-      : channels_(x.dims[3]),
+      : channels_(x.dims.back()),
         pixels_(x.count() / std::max<int64_t>(1, channels_)),
         zero_(-y.encoding().offset) {
     const double step = static_cast<double>(y.encoding().scale);
@@ -532,7 +532,7 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
   prepare.use_constants();
   const TensorDef &x = op.in(0), &y = op.out();
   const Function f = function_of(op);
-  const bool of_sums = f.op == Unary::hard_swish && x.dtype == DataType::sfixed32 && x.rank() == 4;
+  const bool of_sums = f.op == Unary::hard_swish && x.dtype == DataType::sfixed32 && x.rank() > 0;
   if (of_sums && y.dtype == DataType::ufixed8) return prepare.step(NarrowSwishOfSums(x, y));
   if (of_sums && y.dtype == DataType::ufixed16) return prepare.step(HardSwishOfSums(x, y));
   if (x.is_product && x.dtype == DataType::f32)
