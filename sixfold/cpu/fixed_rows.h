@@ -82,8 +82,15 @@ void quantize_row(const float* x, RealType type, Stored stored, const RealCode& 
 // floats (cpu/qfloat.h), one to three units in the last place away.
 void dequantize_row(Stored stored, const RealCode& code, const void* x, float* y, int64_t n);
 
-// y = floor(x * min(max(x + 3, 0), 6) / 6 / code.scale) - code.offset, saturated, x being sums[i] * scale[i].
-void hard_swish_sums(const int32_t* sums, const double* scale, const RealCode& code, uint16_t* y, int64_t n);
+// A HardSwish of 16 bits over sums, whole numbers in doubles: t = 2 floor(sum * up) + 1, at most 2^30, has
+// the gate g = floor(t * slope) + middle, t at most far; from open on it is whole. y = floor(t * g / 2^28) +
+// zero, saturated.
+struct WideSwishRow {
+  const double *up = nullptr, *far = nullptr, *slope = nullptr, *middle = nullptr, *open = nullptr;
+  const double* whole = nullptr;
+  double zero = 0;
+};
+void hard_swish_sums(const WideSwishRow& row, const int32_t* sums, uint16_t* y, int64_t n);
 
 // The same with 8 bits, of sums[i] of channel i: with x = (sums[i] << left >> right) | 1, t the same of the
 // fine shifts and odd, and the gate g = clamp((t * slope + round >> 12) + middle, 0, most), y = clamp((x * g

@@ -88,19 +88,25 @@ TEST(fixed_rows, other_encodings_are_what_integers_give) {
       }
 }
 
-TEST(fixed_rows, hard_swish_of_sums_is_cut) {
+TEST(fixed_rows, hard_swish_of_wide_sums_has_a_gate_of_20_bits) {
   Random random;
-  const RealCode code{.scale = 4.45 / 65536, .offset = -6000, .min = 0, .max = 65535};
   for (const size_t n : {1u, 7u, 16u, 61u}) {
     std::vector<int32_t> sums(n);
-    std::vector<double> scale(n);
-    for (size_t i = 0; i < n; ++i)
-      sums[i] = random.pick(-200000, 200000), scale[i] = random.pick(1, 100) * 1e-6;
-    std::vector<uint16_t> y(n);
-    hard_swish_sums(sums.data(), scale.data(), code, y.data(), static_cast<int64_t>(n));
+    std::vector<double> up(n, 256), far(n, 0x1p24), slope(n), middle(n), open(n), whole(n);
     for (size_t i = 0; i < n; ++i) {
-      const double x = sums[i] * scale[i], gate = std::min(6.0, std::max(0.0, x + 3));
-      ASSERT_EQ(y[i], cut(std::floor(x * gate * (1 / (6 * code.scale))) + 6000, 0, 65535)) << x;
+      sums[i] = static_cast<int32_t>(random.pick(-200000, 200000));
+      slope[i] = static_cast<double>(random.pick(1 << 20, 1 << 22)) * 0x1p-26;
+      whole[i] = static_cast<double>(random.pick(1 << 21, 1 << 22)) / 4;
+      open[i] = std::floor(whole[i]), middle[i] = std::floor(whole[i] / 2);
+    }
+    std::vector<uint16_t> y(n);
+    hard_swish_sums({up.data(), far.data(), slope.data(), middle.data(), open.data(), whole.data(), 6000},
+                    sums.data(), y.data(), static_cast<int64_t>(n));
+    for (size_t i = 0; i < n; ++i) {
+      const double t = sums[i] * 512.0 + 1;
+      double g = std::floor(std::clamp(t, -0x1p24, 0x1p24) * slope[i]) + middle[i];
+      g = g >= open[i] ? whole[i] : std::max(g, 0.0);
+      ASSERT_EQ(y[i], cut(std::floor(t * g * 0x1p-28) + 6000, 0, 65535)) << sums[i];
     }
   }
 }

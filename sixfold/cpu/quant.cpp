@@ -10,7 +10,7 @@
 
 namespace sixfold::cpu {
 
-bool set_factor(QuantChannels& channels, int64_t i, Rounding rounding, double factor) {
+bool set_factor(QuantChannels& channels, int64_t i, Rounding rounding, double factor, int reach) {
   channels.multiplier[i] = channels.left[i] = channels.right[i] = 0;
   if (rounding == Rounding::none) return true;
   if (!(factor > 0x1p-45 && factor < 0x1p30)) return false;
@@ -29,7 +29,13 @@ bool set_factor(QuantChannels& channels, int64_t i, Rounding rounding, double fa
     channels.right[i] = std::max(1, bits - e);
     return true;
   }
-  const int shift = -e - (rounding == Rounding::matrix8 ? 3 : 7);
+  int shift = -e - (rounding == Rounding::matrix8 ? 3 : 7);
+  if (rounding == Rounding::matrix8 && reach > 0) {
+    int part = 0;
+    std::frexp(factor / reach, &part);
+    shift = std::max(std::min(shift, 1), -12 - part);
+    channels.multiplier[i] = static_cast<int32_t>(std::floor(std::ldexp(factor, shift + 15) + 0.5));
+  }
   channels.left[i] = std::clamp(-shift, 0, 31);
   channels.right[i] = std::clamp(shift, 0, 31);
   return true;

@@ -39,8 +39,9 @@ struct alignas(64) QuantChannels {
 inline constexpr int64_t kHasLowest = 0;  // flag: some weight is -128
 
 // Sets channel i: factor is input scale * weight scale / output scale. False: not a positive finite number,
-// or beyond 2^-45 and 2^30.
-bool set_factor(QuantChannels& channels, int64_t i, Rounding rounding, double factor);
+// or beyond 2^-45 and 2^30. reach, with matrix8: the steps above zero that results have where a Relu cuts
+// them; sums are cut to 2^-12 of these then, or to 2 where that is more.
+bool set_factor(QuantChannels& channels, int64_t i, Rounding rounding, double factor, int reach = 0);
 // The bias of an output channel: bias + the part of the input's zero point, where sum is that of its weights.
 int32_t fold_bias(Rounding rounding, int64_t bias, int64_t zero_point, int64_t sum);
 
@@ -95,7 +96,8 @@ struct QuantTaps {
   const uint8_t* const* rows = nullptr;
   int64_t row_step = 0, row_count = 0;
   int64_t taps = 0;  // multiple of 4
-  // The filter, if neighbours share taps: within a run of rows, tap x of row r + 1 is tap x + stride of row r.
+  // The filter, if neighbours share taps: within a run of rows, tap x of row r + 1 is tap x + stride of row
+  // r.
   int64_t height = 0, width = 0, stride = 0;  // 0: they do not
   int64_t first_run = 0, run = 0;             // rows of the first run, and of those that follow
   int64_t high = 0;

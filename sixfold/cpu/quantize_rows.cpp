@@ -28,6 +28,25 @@ inline hn::Vec<D> nearest_half(D d, hn::Vec<D> v) {
   return hn::BitCast(d, hn::AndNot(hn::Set(du, 0x1FFF), up));
 }
 
+// x * factor, so that its nearest half is that of the exact product: a float that is a tie of halves, and is
+// not the product, is moved towards it by one unit.
+template <typename D>
+inline hn::Vec<D> product_for_half(D d, const float* x, float factor) {
+  const hn::RebindToUnsigned<D> du;
+  const auto v = hn::Mul(hn::LoadU(d, x), hn::Set(d, factor));
+  const auto rest = hn::And(hn::BitCast(du, v), hn::Set(du, 0x1FFF));
+  const auto ties = hn::Eq(rest, hn::Set(du, 0x1000));
+  if (HWY_LIKELY(hn::AllFalse(du, ties))) return v;
+  HWY_ALIGN float near[hn::MaxLanes(d)];
+  hn::Store(v, d, near);
+  for (size_t i = 0; i < hn::Lanes(d); ++i) {
+    const double exact = static_cast<double>(x[i]) * static_cast<double>(factor);
+    const auto tie = static_cast<double>(near[i]);
+    if (tie != exact) near[i] = std::nextafter(near[i], tie < exact ? INFINITY : -INFINITY);
+  }
+  return hn::IfThenElse(hn::RebindMask(d, ties), hn::Load(d, near), v);
+}
+
 template <typename D>
 inline hn::Vec<D> cut(D d, hn::Vec<D> v, hn::TFromD<D> min, hn::TFromD<D> max) {
   const auto low = hn::Set(d, min), high = hn::Set(d, max);
@@ -37,14 +56,14 @@ inline hn::Vec<D> cut(D d, hn::Vec<D> v, hn::TFromD<D> min, hn::TFromD<D> max) {
 
 template <typename D, typename T>
 inline void quantize_bytes(D d, const float* x, const RealCode& code, T* y, int64_t n, int64_t* at) {
-  const auto steps = hn::Set(d, 1 / static_cast<float>(code.scale));
+  const float steps = 1 / static_cast<float>(code.scale);
   const auto zero = hn::Set(d, -static_cast<float>(code.offset));
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const hn::Rebind<int32_t, D> di;
   const hn::Rebind<T, D> dt;
   int64_t i = *at;
   for (; i + lanes <= n; i += lanes) {
-    const auto v = nearest_half(d, hn::Mul(hn::LoadU(d, x + i), steps));
+    const auto v = nearest_half(d, product_for_half(d, x + i, steps));
     // Ties away from zero. The sum is exact, as a half has 11 bits, or so large that the result is cut.
     const auto near = hn::Floor(hn::Add(hn::Abs(v), hn::Set(d, 0.5f)));
     const auto q = hn::Add(hn::CopySign(near, v), zero);
@@ -153,26 +172,28 @@ void dequantize_row_here(Stored stored, const RealCode& code, const void* x, flo
 }
 
 template <typename D>
-inline void hard_swish_vectors(D d, const int32_t* sums, const double* scale, const RealCode& code,
-                               uint16_t* y, int64_t n, int64_t* at) {
+inline void hard_swish_vectors(D d, const WideSwishRow& row, const int32_t* sums, uint16_t* y, int64_t n,
+                               int64_t* at) {
   const hn::Rebind<int32_t, D> di;
   const hn::Rebind<uint16_t, D> dt;
-  const auto steps = hn::Set(d, 1 / (6 * code.scale)), zero = hn::Set(d, -static_cast<double>(code.offset));
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = *at;
   for (; i + lanes <= n; i += lanes) {
-    const auto x = hn::Mul(hn::PromoteTo(d, hn::LoadU(di, sums + i)), hn::LoadU(d, scale + i));
-    const auto gate = cut(d, hn::Add(x, hn::Set(d, 3.0)), 0, 6);
-    const auto q = hn::Add(hn::Floor(hn::Mul(hn::Mul(x, gate), steps)), zero);
-    const auto stored = cut(d, q, static_cast<double>(code.min), static_cast<double>(code.max));
-    hn::StoreU(hn::DemoteTo(dt, hn::DemoteTo(di, stored)), dt, y + i);
+    const auto own = [d, i](const double* of) { return hn::LoadU(d, of + i); };
+    const auto half = hn::Floor(hn::Mul(hn::PromoteTo(d, hn::LoadU(di, sums + i)), own(row.up)));
+    const auto t = cut(d, hn::Add(hn::Add(half, half), hn::Set(d, 1.0)), -0x1p30, 0x1p30);
+    const auto near = hn::Max(hn::Min(t, own(row.far)), hn::Neg(own(row.far)));
+    const auto gate = hn::Add(hn::Floor(hn::Mul(near, own(row.slope))), own(row.middle));
+    const auto g = hn::IfThenElse(hn::Ge(gate, own(row.open)), own(row.whole), hn::Max(gate, hn::Zero(d)));
+    const auto q = hn::Add(hn::Floor(hn::Mul(hn::Mul(t, g), hn::Set(d, 0x1p-28))), hn::Set(d, row.zero));
+    hn::StoreU(hn::DemoteTo(dt, hn::DemoteTo(di, cut(d, q, 0, 65535))), dt, y + i);
   }
   *at = i;
 }
-void hard_swish_here(const int32_t* sums, const double* scale, const RealCode& code, uint16_t* y, int64_t n) {
+void hard_swish_here(const WideSwishRow& row, const int32_t* sums, uint16_t* y, int64_t n) {
   int64_t i = 0;
-  hard_swish_vectors(hn::ScalableTag<double>(), sums, scale, code, y, n, &i);
-  hard_swish_vectors(hn::CappedTag<double, 1>(), sums, scale, code, y, n, &i);
+  hard_swish_vectors(hn::ScalableTag<double>(), row, sums, y, n, &i);
+  hard_swish_vectors(hn::CappedTag<double, 1>(), row, sums, y, n, &i);
 }
 
 template <typename D, typename T, typename U>
@@ -234,9 +255,9 @@ void dequantize_row(Stored stored, const RealCode& code, const void* x, float* y
   HWY_DYNAMIC_DISPATCH(dequantize_row_here)(stored, code, x, y, n);
 }
 
-void hard_swish_sums(const int32_t* sums, const double* scale, const RealCode& code, uint16_t* y, int64_t n) {
+void hard_swish_sums(const WideSwishRow& row, const int32_t* sums, uint16_t* y, int64_t n) {
   quant_kernels();
-  HWY_DYNAMIC_DISPATCH(hard_swish_here)(sums, scale, code, y, n);
+  HWY_DYNAMIC_DISPATCH(hard_swish_here)(row, sums, y, n);
 }
 
 void recode_row(const FixedRecode& recode, const void* x, void* y, int64_t n, int64_t place) {

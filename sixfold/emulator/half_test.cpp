@@ -231,6 +231,7 @@ TEST(DeviceHalf, ops_go_beyond_65504_as_the_library_does) {
        {65984, 120000, -131008, 0, 131008}},
       {"ElementWiseDivide", {{1, -1, 0, 1}, {0, 0, 0, 1e-5f}}, {65504, -65504, 0, 65504}},
       {"ElementWiseExp", {{11, 11.1f, 11.77f, 20}}, {59872, 66304, 129728, 131008}},
+      {"ElementWiseLog", {{0, 1}}, {-7.625, 0}},
       {"ElementWiseSquareRoot", {{kInf, 70000, -4}}, {362, 264.5f, -131008}},
       {"ElementWiseNeg", {{kInf, 70000}}, {-131008, -70016}},
       {"Relu", {{kInf, -kInf, 70000, 65504}}, {65536, 0, 65536, 65504}},

@@ -27,11 +27,13 @@ struct TensorDef {
   // Of a constant: what the client gave. Null when there are no bytes at hand: an op is only asked about, or
   // a binary was loaded that does not need them any more.
   const std::byte* data = nullptr;
-  bool keeps_sums = false;  // floats of 32 bits between two ops, which are not rounded to halves (widen.h)
-  bool is_gate = false;     // of 8 bits: the sigmoid of what it is multiplied with (widen.h)
-  bool is_product = false;  // a function of it is the matrix unit's (widen.h)
-  bool in_tiles = false;    // of 16 bits: converted as the op that made it adds (widen.h)
-  bool tiled_sum = false;   // of 16 bits: a sum in tiles (widen.h)
+  bool keeps_sums = false;   // floats of 32 bits between two ops, which are not rounded to halves (widen.h)
+  bool is_gate = false;      // of 8 bits: the sigmoid of what it is multiplied with (widen.h)
+  bool is_product = false;   // a function of it is the matrix unit's (widen.h)
+  bool cut_at_zero = false;  // of 8 bits: a Relu reads the sums (widen.h)
+  bool in_tiles = false;  // of 16 bits: converted as the op that made it adds; of 8: Dequantize (widen.h) //
+                          // of 16 bits: converted as the op that made it adds (widen.h)
+  bool tiled_sum = false;  // of 16 bits: a sum in tiles (widen.h)
   // Of 16 bits: how far each axis went before a transposition, which the device converts first (widen.h).
   std::vector<uint32_t> places;
 

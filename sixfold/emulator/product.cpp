@@ -173,7 +173,8 @@ void FixedProduct::run(const std::byte* x, std::byte* y, std::byte* scratch, cpu
 }
 
 int64_t zero_point_in_sums(const TensorDef& y, double factor) {
-  const double zero = std::floor(static_cast<double>(-y.encoding().offset) / factor + 0.5);
+  const float quotient = static_cast<float>(-y.encoding().offset) / static_cast<float>(factor);
+  const double zero = std::floor(static_cast<double>(quotient) + 0.5);
   return static_cast<int64_t>(std::clamp(zero, -1073741824.0, 1073741824.0));
 }
 
@@ -240,6 +241,7 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
       biases_of(spec.bias, spec.x, spec.weights, w.out_channels, p.output.rounding);
   const bool vector = p.output.rounding == cpu::Rounding::vector;
   const bool sums = p.output.rounding == cpu::Rounding::none;  // of 16-bit activations: cut to 256
+  const int reach = spec.y.cut_at_zero ? 255 + spec.y.encoding().offset : 0;
   const Factors factors(spec.x, spec.weights, spec.y, w.out_channels);
   for (int64_t o = 0; o < w.out_channels; ++o) {
     const auto [block, i] = quant_place(w, o);
@@ -255,7 +257,7 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
     int e = 0;  // of 16-bit numbers the vector unit's multiplier is at most 32767
     if (vector && p.input.wide && std::frexp(factor, &e) > 32767.0 / 32768)
       factor = std::ldexp(32767.0, e - 15);
-    cpu::set_factor(channels[block], i, p.output.rounding, factor);
+    cpu::set_factor(channels[block], i, p.output.rounding, factor, reach);
   }
 }
 

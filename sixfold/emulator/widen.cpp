@@ -14,8 +14,6 @@
 namespace sixfold::emulator {
 namespace {
 
-bool is_hard_swish(const OpDef& op) { return is_neuron(op, "HardSwish"); }
-
 // Whether all products with what `sigmoid` gives are with its operand, all of 8 bits.
 bool is_gate(const OpDef& sigmoid, std::span<const TensorDef> tensors, const Wiring& wiring) {
   if (!is_neuron(sigmoid, "Sigmoid") || sigmoid.in.empty() || sigmoid.in[0] == kNone ||
@@ -172,14 +170,60 @@ bool adds_in_tiles(const OpDef& op, const std::vector<bool>& tiled, std::span<co
   return tiled[op.in[1]] && (tiled[op.in[0]] || is_wide_sum(wiring.maker[op.in[0]], tensors));
 }
 
+// Whether the result of 8 bits of a linear layer becomes floats in its tiles. Where its rows fill several
+// tiles it does if what it reads was made in tiles, else with so many columns and numbers.
+bool leaves_in_tiles(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring) {
+  const auto maker = [&](uint32_t of) {
+    const OpDef* made = wiring.maker[of];
+    while (made && made->type == "Reshape" && !made->in.empty() && made->in[0] != kNone)
+      made = wiring.maker[made->in[0]];
+    return made;
+  };
+  const OpDef* made = maker(t);
+  if (!made || made->type != "FullyConnected" || made->out.empty() || made->in.empty() ||
+      made->in[0] == kNone)
+    return false;
+  const TensorDef& y = tensors[made->out[0]];
+  if (y.rank() < 2 || !has_one_matrix(y)) return false;
+  const uint32_t rows = y.dims[y.rank() - 2], columns = y.dims.back();
+  const bool whole = rows > 8 && rows % 8 == 0;
+  if (columns > 2048 && !whole) return true;
+  if (uint64_t{rows} * columns <= 6300 || columns < (whole && rows < 128 ? 256 : 512)) return false;
+  const OpDef* before = maker(made->in[0]);
+  return !whole || (before && (before->type == "LayerNorm" || before->type == "RmsNorm" ||
+                               before->type == "ElementWiseAdd"));
+}
+
+// Linear layers of several tiles of 8 rows.
+bool has_whole_tiles(const OpDef& made, const TensorDef& x) {
+  const uint32_t rows = x.rank() > 1 ? x.dims[x.rank() - 2] : 1;
+  return made.type == "FullyConnected" && has_one_matrix(x) && rows > 8 && rows % 8 == 0;
+}
+
+// Whether `made` computes what a Relu alone reads of it with the Relu's encoding, y's.
+bool merges_relu(const OpDef& made, std::span<const TensorDef> tensors, const TensorDef& y) {
+  const bool has_zero = y.encoding().offset != 0;
+  if (made.type == "FullyConnected") return has_zero || is_wide(y) || has_one_matrix(tensors[made.in[0]]);
+  return made.type == "Conv2d" || (made.type == "DepthWiseConv2d" && !has_zero);
+}
+
+// Whether a HardSwish that alone reads what `made` gives sees its sums. With 16 bits not those of a linear
+// layer of many rows that do not fill tiles.
+bool hands_on_sums(const OpDef& made, std::span<const TensorDef> tensors) {
+  const TensorDef& x = tensors[made.in[0]];
+  if (made.type != "FullyConnected") return made.type == "Conv2d" || made.type == "DepthWiseConv2d";
+  const uint32_t rows = x.rank() > 1 ? x.dims[x.rank() - 2] : 1;
+  return has_one_matrix(x) && (!is_wide(x) || rows <= 32 || rows % 8 == 0);
+}
+
 // The sums in their unit, which differs by channel; of 16 bits in parts of 256 of it.
 std::optional<TensorDef> sums(const TensorDef& between, const TensorDef& x, const TensorDef& weights) {
-  if (between.rank() != 4 || !FixedWeights(weights, 1).are_bytes()) return std::nullopt;
+  if (between.rank() == 0 || !FixedWeights(weights, 1).are_bytes()) return std::nullopt;
   TensorDef wide = between;
   wide.dtype = DataType::sfixed32;
-  qnn::AxisScaleOffset q{3, {}};
+  qnn::AxisScaleOffset q{static_cast<int32_t>(between.rank()) - 1, {}};
   const float parts = qnn::size_of(x.dtype) == 2 ? 256 : 1;
-  for (uint32_t c = 0; c < between.dims[3]; ++c)
+  for (uint32_t c = 0; c < between.dims.back(); ++c)
     q.channels.push_back({parts * x.encoding().scale * weights.channel_encoding(c).scale, 0});
   wide.quantization = std::move(q);
   return wide;
@@ -204,14 +248,19 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
     if (op.type == "Convert" && op.in.size() == 1 && op.in[0] != kNone &&
         tensors[op.in[0]].kind == TensorKind::native && qnn::is_fixed(tensors[op.in[0]].dtype))
       place(op.in[0], tensors, wiring, out.emplace(op.in[0], tensors[op.in[0]]).first->second);
-    if (!is_hard_swish(op) || op.in.empty() || op.in[0] == kNone || op.out.size() != 1) continue;
+    if (op.type == "Dequantize" && op.in.size() == 1 && op.in[0] != kNone && op.out.size() == 1 &&
+        tensors[op.in[0]].dtype == DataType::ufixed8 && tensors[op.in[0]].kind == TensorKind::native &&
+        leaves_in_tiles(op.in[0], tensors, wiring))
+      out.emplace(op.in[0], tensors[op.in[0]]).first->second.in_tiles = true;
+    const bool swish = is_neuron(op, "HardSwish"), relu = is_neuron(op, "Relu");
+    if (!(swish || relu) || op.in.empty() || op.in[0] == kNone || op.out.size() != 1) continue;
     const uint32_t t = op.in[0];
     const TensorDef& between = tensors[t];
     const OpDef* made = wiring.maker[t];
-    if (!made || wiring.readers[t].size() != 1 || between.kind != TensorKind::native ||
-        (made->type != "Conv2d" && made->type != "DepthWiseConv2d") || made->in.size() < 2 ||
+    if (!made || wiring.readers[t].size() != 1 || between.kind != TensorKind::native || made->in.size() < 2 ||
         made->in[1] == kNone)
       continue;
+    if (relu ? !merges_relu(*made, tensors, tensors[op.out[0]]) : !hands_on_sums(*made, tensors)) continue;
     const TensorDef &x = tensors[made->in[0]], &weights = tensors[made->in[1]];
     const auto all_are = [&](DataType dtype) {
       return x.dtype == dtype && between.dtype == dtype && tensors[op.out[0]].dtype == dtype;
@@ -220,6 +269,15 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
     const bool known =
         weights.is_constant() && (made->in.size() < 3 || made->in[2] == kNone ||
                                   !tensors[made->in[2]].is_present() || tensors[made->in[2]].is_constant());
+    if (relu) {
+      if (!known || !(all_are(DataType::ufixed8) || all_are(DataType::ufixed16)) ||
+          qnn::size_of(weights.dtype) != 1)
+        continue;
+      TensorDef& cut = out.emplace(t, between).first->second;
+      cut.quantization = tensors[op.out[0]].quantization;
+      cut.cut_at_zero = cut.encoding().offset != 0 && !has_whole_tiles(*made, x);
+      continue;
+    }
     std::optional<TensorDef> wide;
     if (known && (all_are(DataType::ufixed8) || all_are(DataType::ufixed16)) && !skips_pixels(*made))
       wide = sums(between, x, weights);

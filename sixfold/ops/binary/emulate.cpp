@@ -56,13 +56,15 @@ void set_narrow_sum(cpu::FixedPair& p, double first, double second, const Tensor
 
 // Products of 8 bits. The product is moved by a multiple of 256 to the middle of what it can be, so that it
 // fits 16 bits, and scaled to 128 parts of a step, rounded; what it was moved by is rounded to such parts as
-// well. All of it is one constant.
-void set_narrow_product(cpu::FixedPair& p, double ratio, const TensorDef& y) {
+// well. All of it is one constant. The factor is b's scale times a's share of y's, in floats.
+void set_narrow_product(cpu::FixedPair& p, const TensorDef& a, const TensorDef& b, const TensorDef& y) {
+  const float share = a.encoding().scale / y.encoding().scale;
+  const auto ratio = static_cast<double>(b.encoding().scale * share);
   int exponent = 0;
   std::frexp(ratio, &exponent);
   p.shift = std::clamp(15 - exponent, 1, 22);
   const auto scale =
-      static_cast<int64_t>(std::clamp(std::floor(std::ldexp(ratio, p.shift) + 0.5), 0.0, 32768.0));
+      static_cast<int64_t>(std::clamp(std::nearbyint(std::ldexp(ratio, p.shift)), 0.0, 32768.0));
   p.scale_a = static_cast<int32_t>(scale);
   if (p.shift < 15) return;
   const int64_t sign = limits_of(y.dtype).min;
@@ -155,7 +157,7 @@ cpu::FixedPair fixed_pair(Binary op, const TensorDef& a, const TensorDef& b, con
   if (!narrow && p.op == cpu::PairOp::add) set_wide_sum(p);
   if (!narrow && p.op != cpu::PairOp::add) set_wide_choice(p, a, b, y);
   if (narrow && p.op == cpu::PairOp::add) set_narrow_sum(p, first, second, y);
-  if (narrow && p.op == cpu::PairOp::multiply) set_narrow_product(p, first, y);
+  if (narrow && p.op == cpu::PairOp::multiply) set_narrow_product(p, a, b, y);
   return p;
 }
 

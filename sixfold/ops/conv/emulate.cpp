@@ -21,9 +21,9 @@ struct Fixed {
 // else by the matrix unit.
 cpu::Rounding rounding_of(const ConvShape& s, const OpView& op) {
   const cpu::QuantWindow& w = s.window;
-  const bool strided =
-      w.stride_y == w.stride_x &&
-      (w.stride_y == 2 ? w.height != 2 || w.width != 2 : w.stride_y == 4 && w.height >= 4 && w.width >= 4);
+  const bool square = w.height == w.width && w.height <= 2;
+  const bool strided = w.stride_y == w.stride_x &&
+                       (w.stride_y == 2 ? !square : w.stride_y == 4 && w.height >= 4 && w.width >= 4);
   constexpr int64_t kLong = 64;
   const bool is_long = qnn::size_of(op.in(0).dtype) == 1 && std::max(w.height, w.width) >= kLong;
   bool vector = !s.transposed && (w.depthwise() ? w.taps() <= 128 && strided : is_long);

@@ -17,8 +17,8 @@ struct Pooling {
   DataType dtype;
   int64_t zero_in = 0, zero_out = 0;
   Limits limits;
-  bool same = true;   // one encoding on both sides
-  double factor = 1;  // input scale / output scale
+  bool same = true;  // one encoding on both sides
+  float factor = 1;  // input scale / output scale
   cpu::Rounding rounding = cpu::Rounding::vector;
   bool reduces = false;  // 16 bits: the mean is rounded once
 
@@ -35,9 +35,16 @@ struct Pooling {
   struct Mean {
     enum class Way : uint8_t { reduced, halves_up, scaled } way = Way::scaled;
     int64_t count = 1;
+    int parts = 0;  // places that the multiplier's product is rounded to first; 0: none
     cpu::QuantChannels channel;
     cpu::QuantOutput out;
   };
+  // Means of 8 bits of two by two, of each number once, but of one window alone.
+  bool is_quarter() const {
+    const cpu::QuantWindow& w = window;
+    return mean && qnn::size_of(dtype) == 1 && w.height == 2 && w.width == 2 && w.stride_y == 2 &&
+           w.stride_x == 2 && w.pad_top == 0 && w.pad_left == 0 && w.out_height * w.out_width > 1;
+  }
   Mean mean_of(int64_t count) const {
     Mean m{.count = count};
     // With 16 bits windows that do not overlap have a multiplier of 15 bits for the count, too.
@@ -50,14 +57,16 @@ struct Pooling {
     } else {
       m.out = {rounding, static_cast<int32_t>(zero_out), static_cast<int32_t>(limits.min),
                static_cast<int32_t>(limits.max)};
-      cpu::set_factor(m.channel, 0, rounding, factor / static_cast<double>(count));
+      cpu::set_factor(m.channel, 0, rounding, static_cast<double>(factor * (1 / static_cast<float>(count))));
       m.out.lefts = m.channel.left[0] > 0;
+      if (is_quarter() && m.channel.right[0] > 15) m.parts = m.channel.right[0] - 12;
     }
     return m;
   }
   int64_t apply(const Mean& m, int64_t sum) const {
     if (m.way == Mean::Way::reduced) {
-      const double steps = static_cast<double>(sum) * factor / static_cast<double>(m.count);
+      const double steps =
+          static_cast<double>(sum) * static_cast<double>(factor) / static_cast<double>(m.count);
       const double q = std::floor(steps + 0.5) + static_cast<double>(zero_out);
       return static_cast<int64_t>(
           std::clamp(q, static_cast<double>(limits.min), static_cast<double>(limits.max)));
@@ -66,6 +75,11 @@ struct Pooling {
       const int64_t total = 2 * (sum + zero_in * m.count) + m.count;
       return std::clamp(total >= 0 ? total / (2 * m.count) : -((-total + 2 * m.count - 1) / (2 * m.count)),
                         limits.min, limits.max);
+    }
+    if (m.parts > 0) {
+      const int64_t parts = (sum * m.channel.multiplier[0] + (1 << 11)) >> 12;
+      const int64_t half = int64_t{1} << (m.parts - 1);
+      return std::clamp(((parts + half) >> m.parts) + zero_out, limits.min, limits.max);
     }
     return requantize(static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX)), m.channel, 0,
                       m.out);
@@ -267,7 +281,7 @@ Result<Step> prepare_pool(const OpView& op, Prepare& prepare) {
   p.zero_in = -in.offset, p.zero_out = -out.offset;
   p.limits = limits_of(y.dtype);
   p.same = in == out;
-  p.factor = static_cast<double>(in.scale) / static_cast<double>(out.scale);
+  p.factor = in.scale * (1 / out.scale);
   // Dense 8-bit windows are products of the matrix unit, but for small ones and those over all of the input.
   const cpu::QuantWindow& w = p.window;
   const bool padded = w.pad_top || w.pad_left || r.pad_bottom || r.pad_right;

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "sixfold/cpu/broadcast.h"
+#include "sixfold/cpu/qfloat.h"
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
 
@@ -108,6 +109,17 @@ struct Dequantize {
   DataType out;
   bool leaves;
   int64_t count;
+  std::vector<float> tiled = {};  // of 8 bits in tiles: all results
+
+  // In tiles numbers become the vector unit's own floats, 0 the least of them, and are multiplied by a scale
+  // of 11 bits; the last bit of the product is always 1, too.
+  static float in_tile(int64_t q, float scale) {
+    int exponent = 0;
+    const auto mantissa = 8 * static_cast<int64_t>(std::nearbyint(std::frexp(scale, &exponent) * 2048));
+    const cpu::QFloat number = q == 0 ? cpu::QFloat{1, -2} : cpu::QFloat::rounded(static_cast<double>(q), 23);
+    return std::ldexp(static_cast<float>((number.significand * mantissa) | 1),
+                      exponent + number.exponent - 37);
+  }
 
   bool is_float() const { return out == DataType::f32 && leaves; }
 
@@ -129,6 +141,10 @@ struct Dequantize {
   void run(const Run& run) const {
     const auto size = static_cast<int64_t>(qnn::size_of(codec.dtype));
     run.pool.for_ranges(count, cpu::kElementwiseGrain, [&](int64_t begin, int64_t end) {
+      if (!tiled.empty()) {
+        for (int64_t i = begin; i < end; ++i) run.out<float>()[i] = tiled[run.in<uint8_t>(0)[i]];
+        return;
+      }
       if (is_float() && is_narrow_fixed(codec.dtype))
         return cpu::dequantize_row(stored_as(codec.dtype), codec.rows(), run.ins[0] + begin * size,
                                    run.out<float>() + begin, end - begin);
@@ -212,8 +228,13 @@ Result<Step> prepare_convert(const OpView& op, Prepare& prepare) {
     return prepare.step(
         Quantize{Codec::of(y), x.dtype, given ? cpu::RealType::f32 : cpu::RealType::f16, x.count()});
   }
-  if (qnn::is_fixed(x.dtype) && y.is_float())
-    return prepare.step(Dequantize{Codec::of(x), y.dtype, y.kind == TensorKind::app_read, x.count()});
+  if (qnn::is_fixed(x.dtype) && y.is_float()) {
+    Dequantize step{Codec::of(x), y.dtype, y.kind == TensorKind::app_read, x.count()};
+    const auto [scale, offset] = x.encoding();
+    if (x.in_tiles && qnn::size_of(x.dtype) == 1 && step.is_float() && scale < 1)
+      for (int64_t q = 0; q < 256; ++q) step.tiled.push_back(Dequantize::in_tile(q + offset, scale));
+    return prepare.step(std::move(step));
+  }
   if (x.is_float() || y.is_float()) return prepare.step(Cast{Codec::of(x), Codec::of(y), x.count()});
   Convert step{Recode::between(x, y, x.in_tiles), x.dtype, y.dtype, x.count()};
   if (step.recode.odd_is_cut && !step.recode.same && step.recode.fits_rows() && !x.places.empty()) {

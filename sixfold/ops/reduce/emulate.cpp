@@ -1,7 +1,7 @@
 // Reductions, cumulative sums and the place of the largest on the emulator.
 //
-// Fixed point: integers are summed exactly and scaled once (a mean by its count too), halves up. Floats:
-// summed in double, rounded to half once.
+// Fixed point: integers are summed exactly and scaled by a multiplier of 15 bits (a mean by its count too).
+// Floats: summed in double, rounded to half once.
 #include "sixfold/emulator/elements.h"
 #include "sixfold/emulator/kernel.h"
 #include "sixfold/emulator/layout.h"
@@ -19,17 +19,22 @@ struct Reduce {
   int64_t inner;
   Codec x, y;
   double ratio;  // steps of the output for a step of the sum
-  // The zero points' part is scaled on its own and cut to whole steps, of numbers without a sign.
+  // Of sums in fixed point: that ratio as multiplier * 2^-shift, and what is added before the shift. The zero
+  // points' part may be scaled on its own, of numbers without a sign, and cut to whole steps. A shift of 0:
+  // the ratio itself.
+  int64_t multiplier = 0;
+  int shift = 0;
+  int64_t half = 0;
   bool cuts_zero = false;
   bool ieee = false;  // floats are the matrix unit's
 
   // Of n numbers. Saturated later: what a product with the ratio cannot hold is far outside.
   int64_t scaled(int64_t sum, int64_t n) const {
-    const int64_t first = x.limits.min * n, zeros = (x.offset + x.limits.min) * n;
-    const auto steps = [&](int64_t v, double half) {
-      return static_cast<int64_t>(std::floor(static_cast<double>(v) * ratio + half));
-    };
-    return cuts_zero ? steps(sum - first, 0.5) - steps(-zeros, 0) : steps(sum + x.offset * n, 0.5);
+    const int64_t first = x.limits.min * n, zeros = -(x.offset + x.limits.min) * n;
+    if (shift == 0)
+      return static_cast<int64_t>(std::floor(static_cast<double>(sum + x.offset * n) * ratio + 0.5));
+    if (!cuts_zero) return ((sum - first - zeros) * multiplier + half) >> shift;
+    return (((sum - first) * multiplier + half) >> shift) - ((zeros * multiplier) >> shift);
   }
 
   template <typename T>
@@ -190,19 +195,20 @@ Status check_result(const OpView& op, const std::vector<bool>& gone, bool keep) 
   return unsupported("out[0] has dims ", op.out().dims, ", expected ", want);
 }
 
-// Means over all pixels of images [N, H, W, C], and rows of up to four numbers, are computed in other ways.
-enum class Way : uint8_t { common, pixels, row };
-Way way_of(const OpView& op, const std::vector<bool>& gone) {
+// Sums whose multiplier is the nearest: means over all pixels of images [N, H, W, C], with 8 bits also of
+// rows of up to four numbers.
+bool is_nearest(const OpView& op, const std::vector<bool>& gone) {
   const TensorDef& x = op.in(0);
-  if (x.rank() == 0) return Way::row;
+  if (x.rank() == 0) return true;
   const size_t last = x.rank() - 1;
-  bool pixels = op.type == "ReduceMean" && !gone[last], row = gone[last] && x.dims[last] <= 4;
+  bool pixels = op.type == "ReduceMean" && !gone[last];
+  bool row = qnn::size_of(x.dtype) == 1 && gone[last] && x.dims[last] <= 4;
   for (size_t a = 0; a < last; ++a) {
     const bool is_pixel = a + 3 >= x.rank();
     pixels = pixels && (x.dims[a] == 1 || gone[a] == is_pixel);
     row = row && (!gone[a] || x.dims[a] == 1);
   }
-  return pixels ? Way::pixels : row ? Way::row : Way::common;
+  return pixels || row;
 }
 
 }  // namespace
@@ -238,19 +244,22 @@ Result<Step> prepare_reduce(const OpView& op, Prepare& prepare) {
   for (size_t a = 0; a < rank; ++a) kept[a] = !gone[a];
   step.rows = offsets_along(x, kept);
   step.offsets = offsets_along(x, gone);
-  step.ratio = step.x.scale / step.y.scale;
-  if (step.kind == Kind::mean) step.ratio /= static_cast<double>(step.offsets.size());
+  // In floats.
+  const float share = x.encoding().scale * (1 / y.encoding().scale);
+  const auto count = static_cast<float>(step.kind == Kind::mean ? step.offsets.size() : 1);
+  step.ratio = static_cast<double>(share * (1 / count));
   // Sums of floats along few channels are the matrix unit's.
   step.ieee = step.kind == Kind::sum && step.inner == 1 && step.offsets.size() <= 4;
   const bool sums = step.kind == Kind::sum || step.kind == Kind::mean;
-  const Way way = way_of(op, gone);
-  if (sums && qnn::size_of(x.dtype) == 1 && is_narrow_fixed(y.dtype)) {
-    // The factor has 31 bits: the nearest, or one that is never more than it should be, of which 1 has none.
-    int exponent = 0;
-    const double mantissa = std::frexp(step.ratio, &exponent);
-    if (way == Way::pixels) step.ratio = std::ldexp(std::nearbyint(mantissa * 0x1p31), exponent - 31);
-    if (way == Way::common) step.ratio *= 1 - 0x1p-31;
-    step.cuts_zero = way == Way::common && step.ratio >= 0.5;
+  int exponent = 0;
+  const double mantissa = std::frexp(step.ratio, &exponent);
+  if (sums && is_narrow_fixed(y.dtype) && exponent < 15 && exponent > -40) {
+    const bool wide = qnn::size_of(x.dtype) == 2, nearest = is_nearest(op, gone);
+    const double units = mantissa * (nearest ? 32768 : wide ? 32768 * 0.99999 : 32767);
+    step.multiplier = static_cast<int64_t>(nearest ? std::floor(units + 0.5) : std::ceil(units - 0.5));
+    step.shift = 15 - exponent;
+    step.cuts_zero = !nearest && exponent >= 0;
+    step.half = int64_t{1} << (step.shift - (wide && !nearest && exponent < 0 ? 0 : 1));
   }
   return prepare.step(std::move(step));
 }

@@ -295,6 +295,7 @@ struct Elementwise {
 
   // Clamps end at infinity's place, whatever their bounds; a root that is no number is the least one.
   float value(float x) const {
+    if (f.op == Unary::log && x == 0) return std::signbit(x) ? -17 : -7.625f;  // the polynomial goes on
     const float v = f(x);
     if (v != v) return -DeviceHalf::kLargest;
     return f.op == Unary::relu || f.op == Unary::clamp ? std::min(v, DeviceHalf::kInfinity) : v;
@@ -363,20 +364,50 @@ struct ClampHalves {
 };
 
 // A HardSwish of a convolution's sums (emulator/widen.h), which is cut, not rounded.
-struct HardSwishOfSums {
-  std::vector<double> scales;  // of a pixel's channels
-  cpu::RealCode to;
-  int64_t pixels;
+class HardSwishOfSums {
+ public:
+  HardSwishOfSums(const TensorDef& x, const TensorDef& y)
+      : channels_(x.dims.back()),
+        pixels_(x.count() / std::max<int64_t>(1, channels_)),
+        zero_(-static_cast<double>(y.encoding().offset)) {
+    for (int64_t c = 0; c < channels_; ++c)
+      add(static_cast<double>(x.channel_encoding(static_cast<size_t>(c)).scale),
+          static_cast<double>(y.encoding().scale));
+  }
 
   void run(const Run& run) const {
-    const auto channels = static_cast<int64_t>(scales.size());
-    const int64_t grain = std::max<int64_t>(1, cpu::kElementwiseGrain / std::max<int64_t>(1, channels));
-    run.pool.for_ranges(pixels, grain, [&](int64_t begin, int64_t end) {
+    const auto at = [this](Of of) { return values_[of].data(); };
+    const cpu::WideSwishRow row{at(up), at(far), at(slope), at(middle), at(open), at(whole), zero_};
+    const int64_t grain = std::max<int64_t>(1, cpu::kElementwiseGrain / std::max<int64_t>(1, channels_));
+    run.pool.for_ranges(pixels_, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
-        cpu::hard_swish_sums(run.in<int32_t>(0) + i * channels, scales.data(), to,
-                             run.out<uint16_t>() + i * channels, channels);
+        cpu::hard_swish_sums(row, run.in<int32_t>(0) + i * channels_, run.out<uint16_t>() + i * channels_,
+                             channels_);
     });
   }
+
+ private:
+  enum Of { up, far, slope, middle, open, whole, kOf };
+
+  // A channel whose sums have this unit: the factor f * 2^e to steps of the result, 1/2 <= f < 1, leaves them
+  // 8 + e places and a last bit. The gate is a part of f in 2^-20; from x = 3 on f itself in 2^-22.
+  void add(double unit, double step) {
+    int e = 0;
+    const double f = std::frexp(unit / step, &e);
+    e = std::clamp(e, -40, 20);
+    const auto nearest = [](double v) { return std::floor(v + 0.5); };
+    const auto set = [this](Of of, double v) { values_[of].push_back(v); };
+    set(up, std::ldexp(1.0, 7 + e));
+    set(far, std::floor(std::min(std::ldexp(4 / unit, 8 + e), 0x1p30)));
+    set(slope, std::ldexp(nearest(std::ldexp(f * unit / 6, 38 - e)), -26));
+    set(middle, nearest(std::ldexp(f, 19)));
+    set(open, nearest(std::ldexp(f, 20)));
+    set(whole, nearest(std::ldexp(f, 22)) / 4);
+  }
+
+  int64_t channels_, pixels_;
+  double zero_;
+  std::array<std::vector<double>, kOf> values_;
 };
 
 // The same with 8 bits. The sums are cut so that 15 bits reach as far as the result does. Those that have
@@ -385,7 +416,7 @@ struct HardSwishOfSums {
 class NarrowSwishOfSums {
  public:
   NarrowSwishOfSums(const TensorDef& x, const TensorDef& y)
-      : channels_(x.dims[3]),
+      : channels_(x.dims.back()),
         pixels_(x.count() / std::max<int64_t>(1, channels_)),
         zero_(-y.encoding().offset) {
     const double step = static_cast<double>(y.encoding().scale);
@@ -501,14 +532,9 @@ Result<Step> prepare_unary(const OpView& op, Prepare& prepare) {
   prepare.use_constants();
   const TensorDef &x = op.in(0), &y = op.out();
   const Function f = function_of(op);
-  const bool of_sums = f.op == Unary::hard_swish && x.dtype == DataType::sfixed32 && x.rank() == 4;
+  const bool of_sums = f.op == Unary::hard_swish && x.dtype == DataType::sfixed32 && x.rank() > 0;
   if (of_sums && y.dtype == DataType::ufixed8) return prepare.step(NarrowSwishOfSums(x, y));
-  if (of_sums && y.dtype == DataType::ufixed16) {
-    HardSwishOfSums state{.to = Codec::of(y).rows(), .pixels = x.count() / std::max<uint32_t>(1, x.dims[3])};
-    for (uint32_t c = 0; c < x.dims[3]; ++c)
-      state.scales.push_back(static_cast<double>(x.channel_encoding(c).scale));
-    return prepare.step(std::move(state));
-  }
+  if (of_sums && y.dtype == DataType::ufixed16) return prepare.step(HardSwishOfSums(x, y));
   if (x.is_product && x.dtype == DataType::f32)
     if (const ProductFunction* own = product_function(f.op))
       return prepare.step(OfProduct{*own, x.count(), y.keeps_sums});
