@@ -24,7 +24,7 @@ constexpr size_t kPartsOfAll = 3, kParts = 3;
 // which decide by fractions of a decibel, are spoilt sooner than ranges.
 constexpr double kBf16Work = 2e8, kBf16TriesWork = 5e8;
 constexpr double kBf16Tells = 25;  // dB: what is nearer to float is not told by rounded factors
-constexpr size_t kFittedSamples = 16, kFittedRows = 512;  // that weights are rounded by
+constexpr size_t kFittedSamples = 16, kFittedRows = 2048;  // that weights are rounded by
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -90,8 +90,8 @@ Status Improving::calibrate_all() {
   });
   calibrating.progress = [&](size_t done, size_t total) { progress("calibrating", done, total); };
   SF_TRY(check_samples(real_, samples_));
-  // Of a model that takes long they are looked at where they are wanted, which is seldom.
-  if (fits_weights_ && !(options_.automatic && work_ >= kLargeWork)) {
+  // Of a model that takes long they are looked at where they are wanted.
+  if (fits_weights_ && !(options_.automatic && work_ >= kBf16Work)) {
     rows_.emplace(real_, std::min(out_.calibrated, kFittedSamples), kFittedRows);
     const size_t step = spread_step(out_.calibrated, kFittedSamples);
     calibrating.look = [&, step](size_t sample, ValueId v, const cpu::TensorDesc& desc, const void* data) {
