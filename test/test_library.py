@@ -132,6 +132,14 @@ def test_exponentials_of_halves_far_below_zero_are_zero(function, shape, tmp_pat
     assert decibels_on_the_library(Function(function), x, "fp16", tmp_path) > 50
 
 
+@pytest.mark.parametrize("function", [torch.log, torch.log2, torch.log10])
+@pytest.mark.parametrize("shape", [(4, 8), (2, 2, 2, 2, 2)])
+def test_the_logarithm_of_halves_is_least_at_zero(function, shape, tmp_path):
+    """[htp.log.2]: the library's of 0, which 2^-26 is in halves, is -7.6, that of 2^-24 -16.6."""
+    x = torch.cat([torch.full((4,), 2.0**-26), 2.0 ** torch.arange(-24, 4)]).reshape(1, *shape)
+    assert decibels_on_the_library(Function(function), x, "fp16", tmp_path) > 25
+
+
 def test_a_log_softmax_of_halves_along_an_axis_of_one_is_zero(tmp_path):
     """[htp.log_softmax.2]: the library's is not."""
     model = Function(lambda x: torch.log_softmax(x, 1) + 1)

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "sixfold/graph/precision.h"
 #include "sixfold/lower/fit.h"
@@ -82,18 +83,25 @@ bool is_gate_of_itself(const Lowering& l) {
   });
 }
 
-// Of a half below -88 or so the library's exp may be 131072, of either sign. All that is below -17.4 is 0, so
-// nothing is lost at -32.  [htp.exp.1]
-TensorRef bounded(Lowering& l, TensorRef x) {
+// Halves that an op must not see. Of one below -88 or so the library's exp may be 131072, of either sign; all
+// that is below -17.4 is 0, so nothing is lost at -32.  [htp.exp.1]  The logarithm of 0, which small powers
+// become, is -7.6, more than that of the smallest half above it, -16.6.  [htp.log.2]
+std::optional<double> least_operand(const Lowering& l) {
+  if (l.quantized()) return std::nullopt;
+  if (l.op() == Op::exp) return -32;
+  if (l.op() == Op::log) return 0x1p-24;
+  return std::nullopt;
+}
+TensorRef bounded(Lowering& l, TensorRef x, double least) {
   const TensorRef y = l.temp(l.spec(x).dims, x);
-  l.add("ElementWiseMaximum", {x, l.number(-32)}, {y});
+  l.add("ElementWiseMaximum", {x, l.number(least)}, {y});
   return y;
 }
 
 // Four axes are enough for all, and all that most of the device's ops take: the first two become one.
 void add_unary(Lowering& l, const char* type, std::vector<Param> params = {}, bool five = false) {
-  const bool tests = l.op() == Op::isinf || l.op() == Op::isnan,
-             has_bound = l.op() == Op::exp && !l.quantized();
+  const bool tests = l.op() == Op::isinf || l.op() == Op::isnan;
+  const std::optional<double> least = least_operand(l);
   TensorRef x = tests ? l.in_float() : l.in();
   const TensorRef out = l.out();
   if (!l.status().ok()) return;
@@ -111,11 +119,11 @@ void add_unary(Lowering& l, const char* type, std::vector<Param> params = {}, bo
                     : std::vector<uint32_t>{d[0], d[2], 1, d[3]};
   else if (d.size() == 3 && is_gate_of_itself(l))
     view = {d[0] * d[1], d[2]};
-  else if (l.rank() == 5 && (!five || has_bound))
+  else if (l.rank() == 5 && (!five || least))
     view = {d[0] * d[1], d[2], d[3], d[4]};
   const TensorRef part = view.empty() ? y : l.temp(view, y);
   if (!view.empty()) x = l.reshape(x, view);
-  if (has_bound) x = bounded(l, x);
+  if (least) x = bounded(l, x, *least);
   l.add(type, {x}, {part}, std::move(params));
   if (!view.empty()) l.add("Reshape", {part}, {y});
   if (y != out) l.add("Convert", {y}, {out});
