@@ -172,6 +172,10 @@ TEST(Choose, sixteen_bits_leave_more_room_where_few_numbers_were_seen) {
   EXPECT_EQ(wide({0.5f, 3, 4}, {0, 5}), (Range{0, 5}));
   EXPECT_NEAR(wide(wave(20000, 0), kEverything).max, 4.5, 0.1);  // many
   EXPECT_EQ(choose_range(observed({2, 3, 4}), Observer::mse, 16, false).max, 6);
+  Observation masked = observed({0.5f, 3, 4});
+  masked.unmasked_min = masked.min;
+  masked.min = -10000;
+  EXPECT_EQ(choose_range(masked, Observer::mse, 16, false, kEverything, &kEverything).max, 12);
 }
 
 TEST(Calibrate, sees_every_value_the_same_for_any_number_of_threads) {

@@ -37,17 +37,22 @@ constexpr float kHeadroom = 1.5f, kMostHeadroom = 6;
 constexpr float kHeadroomOfFew = 3;
 constexpr uint64_t kFewNumbers = 512;
 
+// Masks left out.
+float least_of(const Observation& seen) {
+  return std::isfinite(seen.unmasked_min) ? std::max(seen.min, seen.unmasked_min) : seen.min;
+}
+
 float headroom_of(const Observation& seen) {
   if (!(seen.mean_reach > 0)) return kHeadroom;
-  return std::clamp(std::max(seen.max, -seen.min) / seen.mean_reach, kHeadroom, kMostHeadroom);
+  return std::clamp(std::max(seen.max, -least_of(seen)) / seen.mean_reach, kHeadroom, kMostHeadroom);
 }
 
 // seen with room on either side. What few numbers showed on one side of zero may lie on the other one.
 Range with_room(const Observation& seen, Range range, const Range* can_be) {
   const float room = headroom_of(seen);
   if (!can_be || seen.count == 0 || seen.count >= kFewNumbers) return {range.min * room, range.max * room};
-  const float span = seen.max - seen.min, most = std::max(room, kHeadroomOfFew);
-  const Range wide{std::min(range.min * most, seen.min - span), std::max(range.max * most, seen.max + span)};
+  const float least = least_of(seen), span = seen.max - least, most = std::max(room, kHeadroomOfFew);
+  const Range wide{std::min(range.min * most, least - span), std::max(range.max * most, seen.max + span)};
   return {std::min(range.min, std::max(wide.min, can_be->min)),
           std::max(range.max, std::min(wide.max, can_be->max))};
 }
