@@ -293,7 +293,7 @@ Result<Quantized> quantize_graph(const Graph& graph, const QuantizeOptions& opti
 Result<double> judged_db(const Graph& real, const Samples& samples, Quantized& quantized) {
   const Improved& improved = quantized.improved;
   SF_ASSIGN(quantized.accuracy, judge(real, improved.graph, samples,
-                                      {.held_back = improved.held_back, .bf16 = improved.bf16_tries}));
+                                      {.held_back = improved.held_back, .bf16 = improved.bf16_tells}));
   return decibels_of(quantized.accuracy->outputs);
 }
 
@@ -304,7 +304,7 @@ constexpr size_t kMostBytesBeside = size_t{256} << 20;  // of constants, which b
 void begin_judging(HtpMethod& method, const Graph& real, const Improved& improved,
                    const std::shared_ptr<const Samples>& samples, bool emulated) {
   const bool beside = emulated && constant_bytes(real) <= kMostBytesBeside;
-  const JudgeOptions options{.held_back = improved.held_back, .bf16 = improved.bf16_tries};
+  const JudgeOptions options{.held_back = improved.held_back, .bf16 = improved.bf16_tells};
   method.judged =
       std::async(beside ? std::launch::async : std::launch::deferred,
                  [real, quantized = improved.graph, options, samples]() -> Result<nlohmann::ordered_json> {

@@ -73,8 +73,8 @@ Improving::Improving(const Graph& real, const Samples& samples, const MakeQuanti
   tried_itself_ = out_.calibrated == 1 && !is_model(real);
   fits_weights_ = (options.search_scales || options.choose_rounding) && !few_;
   out_.bf16 = calibrates_in_bf16(real, options);
-  out_.bf16_tries = out_.bf16 && work_ >= kBf16TriesWork &&
-                    !options.halves;  // with 16 bits they would see the factors' rounding
+  bf16_tries_ = out_.bf16 && work_ >= kBf16TriesWork &&
+                !options.halves;  // with 16 bits they would see the factors' rounding
   improves_ = options.search_scales || options.choose_rounding || options.correct_biases ||
               options.find_wide || options.goes_on;
 }
@@ -103,7 +103,7 @@ Status Improving::calibrate_all() {
           ? kMostMeterSamples
           : 2 * samples_for(kMeterWork / 2 + work_ / 2, work_, kLeastMeterSamples / 2, kMostMeterSamples / 2);
   std::vector<std::vector<Tensor>> outputs(judging);
-  if ((options_.observers.size() > 1 || improves_) && out_.bf16 == out_.bf16_tries)
+  if ((options_.observers.size() > 1 || improves_) && out_.bf16 == bf16_tries_)
     calibrating.ran = [&outputs, step = spread_step(out_.calibrated, judging)](size_t sample,
                                                                                const Watched& model) {
       if (sample % step == 0 && sample / step < outputs.size()) outputs[sample / step] = model.copy_outputs();
@@ -142,7 +142,7 @@ Status Improving::calibrate_all() {
       SF_ASSIGN(parts, options_.find_parts(out_.seen));
     }
     SF_ASSIGN(meter_, Meter::create(real_, *calibration_, judging, options_.threads, std::move(outputs),
-                                    out_.bf16_tries, std::move(parts)));
+                                    bf16_tries_, std::move(parts)));
   }
   return {};
 }
@@ -204,6 +204,7 @@ Result<Improved> Improving::run() {
   SF_TRY(see_what_rounding_costs());
   SF_TRY(round_weights());
   SF_TRY(correct());
+  out_.bf16_tells = bf16_tries_ && best_ < kBf16Tells;
   out_.seconds = now_s() - begin_s_;
   return std::move(out_);
 }

@@ -94,6 +94,7 @@ class Improving {
   bool few_ = false;           // samples: nobody knows what is rare
   bool tried_itself_ = false;  // the one sample: no others are thought of
   bool fits_weights_ = false, improves_ = false;
+  bool bf16_tries_ = false;     // whether they too round factors, as calibration does
   bool weights_matter_ = true;  // whether better rounding can gain anything
   std::optional<LayerRows> rows_;
   std::vector<Observer> observers_;
