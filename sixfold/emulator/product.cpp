@@ -127,7 +127,8 @@ std::vector<int64_t> biases_of(const TensorDef& bias, const TensorDef& x, const 
     most = std::max(most, std::fabs(static_cast<float>(numbers[i]) * scale));
   const float step = most / 268435456.0f, steps = 1 / step;
   for (size_t i = 0; i < out.size(); ++i) {
-    const float near = std::nearbyint(static_cast<float>(numbers[i]) * scale * steps) * step / unit;
+    const float real = static_cast<float>(numbers[i]) * scale;
+    const float near = (weights.is_per_channel() ? std::nearbyint(real * steps) * step : real) / unit;
     const bool fits = std::fabs(near) <= 2147483520.0f;  // not so NaN
     // The vector unit's are rounded, the matrix unit's cut.
     const float whole = rounding == cpu::Rounding::vector ? std::nearbyint(near) : near;

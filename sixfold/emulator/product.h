@@ -47,8 +47,8 @@ class FixedWeights {
 };
 
 // The biases of all outputs in units of (input scale * weight scale), of which there may be one for each
-// channel; zeros when there are none. As the device prepares 32-bit ones, in floats: they are rounded to
-// 2^-28 of the largest, and cut back to whole units.
+// channel; zeros when there are none. As the device prepares 32-bit ones, in floats: where channels have scales
+// of their own they are rounded to 2^-28 of the largest, and all are cut back to whole units.
 std::vector<int64_t> biases_of(const TensorDef& bias, const TensorDef& x, const TensorDef& weights,
                                int64_t outputs, cpu::Rounding rounding);
 
