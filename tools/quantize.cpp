@@ -451,8 +451,7 @@ Status quantize_method(HtpMethod& method, const HtpChoice& choice, HtpTargetDevi
   if (!best.joins.empty() && improved.wide != Wide::all)
     method.notes.push_back(
         cat("parts of an output are so small beside others that 8 bits for all tell little of them, so what "
-            "joins "
-            "them computes with 16 (--no-widen: with 8): ",
+            "joins them computes with 16 (--no-widen: with 8): ",
             names_of(graph, best.joins)));
   if (best.has_halves) method.computes_in_float = true;
   SF_ASSIGN(const Ranks ranks, Ranks::get());

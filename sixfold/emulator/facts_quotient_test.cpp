@@ -105,10 +105,7 @@ TEST(EmulatorFacts, quotients_are_those_of_the_library) {
          -32768}},
        {{"ElementWiseDivide", {0, 1}, {2}, {}}}},
   };
-  for (const Fact& fact : facts) {
-    const Status status = compare(fact);
-    EXPECT_TRUE(status.ok()) << fact.name << ": " << status.error().message();
-  }
+  expect_all(facts);
 }
 
 TEST(EmulatorFacts, a_softmax_divides_by_newtons_steps) {
@@ -201,10 +198,7 @@ TEST(EmulatorFacts, a_softmax_divides_by_newtons_steps) {
          {5.3e-05f}}},
        {{"Softmax", {0}, {1}, {}}}},
   };
-  for (const Fact& fact : facts) {
-    const Status status = compare(fact);
-    EXPECT_TRUE(status.ok()) << fact.name << ": " << status.error().message();
-  }
+  expect_all(facts);
 }
 
 TEST(EmulatorFacts, reductions_have_multipliers_of_15_bits) {
@@ -362,10 +356,7 @@ TEST(EmulatorFacts, reductions_have_multipliers_of_15_bits) {
          -31000}},
        {{"ReduceSum", {0}, {1}, {words("axes", {1}, {0}), {"keep_dims", true}}}}},
   };
-  for (const Fact& fact : facts) {
-    const Status status = compare(fact);
-    EXPECT_TRUE(status.ok()) << fact.name << ": " << status.error().message();
-  }
+  expect_all(facts);
 }
 
 // One number in four becomes the next, and the last bit is always 1.

@@ -307,12 +307,7 @@ TEST(EmulatorFacts, numbers_are_rounded_as_on_the_library) {
                       57, 90, 57, 61,  57,  57, 86, 57, 65, 57, 57, 57, 86, 57, 57, 65},
                      {0.019f},
                      -57}},
-                   {{"Conv2d",
-                     {0, 1, 2},
-                     {3},
-                     {words("stride", {2}, {1, 1}), words("pad_amount", {2, 2}, {0, 0, 0, 0}),
-                      words("dilation", {2}, {1, 1})}},
-                    {"Relu", {3}, {4}, {}}}},
+                   {{"Conv2d", {0, 1, 2}, {3}, filters(1)}, {"Relu", {3}, {4}, {}}}},
                   {"a Relu with a zero point reads a linear layer's",
                    {{Kind::app_write,
                      Type::ufixed8,
@@ -382,12 +377,7 @@ TEST(EmulatorFacts, numbers_are_rounded_as_on_the_library) {
                       12000, 20907, 12000, 12000, 20702, 12000, 28457, 12000, 23881},
                      {5.175097e-05f},
                      -12000}},
-                   {{"Conv2d",
-                     {0, 1, 2},
-                     {3},
-                     {words("stride", {2}, {1, 1}), words("pad_amount", {2, 2}, {0, 0, 0, 0}),
-                      words("dilation", {2}, {1, 1})}},
-                    {"Relu", {3}, {4}, {}}}},
+                   {{"Conv2d", {0, 1, 2}, {3}, filters(1)}, {"Relu", {3}, {4}, {}}}},
                   {"a depthwise filter of one tap that skips pixels is the matrix unit's",
                    {{Kind::app_write,
                      Type::ufixed16,
@@ -421,11 +411,7 @@ TEST(EmulatorFacts, numbers_are_rounded_as_on_the_library) {
                       30379, 30190, 26806, 29890},
                      {4.2801556e-05f},
                      -30000}},
-                   {{"DepthWiseConv2d",
-                     {0, 1, 2},
-                     {3},
-                     {words("stride", {2}, {2, 2}), words("pad_amount", {2, 2}, {0, 0, 0, 0}),
-                      words("dilation", {2}, {1, 1})}}}},
+                   {{"DepthWiseConv2d", {0, 1, 2}, {3}, filters(2)}}},
                   {"a product's factor is the second scale times the first's share",
                    {{Kind::app_write,
                      Type::ufixed8,
@@ -563,10 +549,7 @@ TEST(EmulatorFacts, numbers_are_rounded_as_on_the_library) {
                      -5461}},
                    {{"FullyConnected", {0, 1, 2}, {3}, {}}, {"HardSwish", {3}, {4}, {}}}},
               };
-  for (const Fact& fact : facts) {
-    const Status status = compare(fact);
-    EXPECT_TRUE(status.ok()) << fact.name << ": " << status.error().message();
-  }
+  expect_all(facts);
 }
 
 }  // namespace

@@ -99,4 +99,17 @@ inline Status compare(const Fact& fact) {
   return {};
 }
 
+inline void expect_all(std::span<const Fact> facts) {
+  for (const Fact& fact : facts) {
+    const Status status = compare(fact);
+    EXPECT_TRUE(status.ok()) << fact.name << ": " << status.error().message();
+  }
+}
+
+// Parameters of a Conv2d without padding.
+inline std::vector<qnn::Param> filters(uint32_t stride) {
+  return {words("stride", {2}, {stride, stride}), words("pad_amount", {2, 2}, {0, 0, 0, 0}),
+          words("dilation", {2}, {1, 1})};
+}
+
 }  // namespace sixfold::emulator

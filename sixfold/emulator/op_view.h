@@ -31,8 +31,8 @@ struct TensorDef {
   bool is_gate = false;      // of 8 bits: the sigmoid of what it is multiplied with (widen.h)
   bool is_product = false;   // a function of it is the matrix unit's (widen.h)
   bool cut_at_zero = false;  // of 8 bits: a Relu reads the sums (widen.h)
-  bool in_tiles = false;  // of 16 bits: converted as the op that made it adds; of 8: Dequantize (widen.h) //
-                          // of 16 bits: converted as the op that made it adds (widen.h)
+  // Of 16 bits: converted as the op that made it adds; of 8: becomes floats in tiles (widen.h).
+  bool in_tiles = false;
   bool tiled_sum = false;  // of 16 bits: a sum in tiles (widen.h)
   // Of 16 bits: how far each axis went before a transposition, which the device converts first (widen.h).
   std::vector<uint32_t> places;

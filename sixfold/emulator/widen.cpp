@@ -43,6 +43,9 @@ bool skips_pixels(const OpDef& op) {
 
 bool is_wide(const TensorDef& t) { return qnn::is_fixed(t.dtype) && qnn::size_of(t.dtype) == 2; }
 
+uint32_t rows_of(const TensorDef& t) { return t.rank() > 1 ? t.dims[t.rank() - 2] : 1; }
+bool has_whole_tiles(uint32_t rows) { return rows > 8 && rows % 8 == 0; }
+
 bool has_one_matrix(const TensorDef& t) {
   for (size_t d = 0; d + 2 < t.rank(); ++d)
     if (t.dims[d] != 1) return false;
@@ -160,7 +163,7 @@ bool adds_in_tiles(const OpDef& op, const std::vector<bool>& tiled, std::span<co
   }
   if (op.type == "FullyConnected") return is_wide(x);
   if (op.type == "MatMul") {
-    const uint32_t rows = x.rank() > 1 ? x.dims[x.rank() - 2] : 1;
+    const uint32_t rows = rows_of(x);
     return is_wide(x) && rows != 12 && rows != 20 && rows != 28 && op.in.size() > 1 && op.in[1] != kNone &&
            tensors[op.in[1]].is_constant() && has_one_matrix(tensors[op.in[1]]);
   }
@@ -185,19 +188,13 @@ bool leaves_in_tiles(uint32_t t, std::span<const TensorDef> tensors, const Wirin
     return false;
   const TensorDef& y = tensors[made->out[0]];
   if (y.rank() < 2 || !has_one_matrix(y)) return false;
-  const uint32_t rows = y.dims[y.rank() - 2], columns = y.dims.back();
-  const bool whole = rows > 8 && rows % 8 == 0;
+  const uint32_t rows = rows_of(y), columns = y.dims.back();
+  const bool whole = has_whole_tiles(rows);
   if (columns > 2048 && !whole) return true;
   if (uint64_t{rows} * columns <= 6300 || columns < (whole && rows < 128 ? 256 : 512)) return false;
   const OpDef* before = maker(made->in[0]);
   return !whole || (before && (before->type == "LayerNorm" || before->type == "RmsNorm" ||
                                before->type == "ElementWiseAdd"));
-}
-
-// Linear layers of several tiles of 8 rows.
-bool has_whole_tiles(const OpDef& made, const TensorDef& x) {
-  const uint32_t rows = x.rank() > 1 ? x.dims[x.rank() - 2] : 1;
-  return made.type == "FullyConnected" && has_one_matrix(x) && rows > 8 && rows % 8 == 0;
 }
 
 // Whether `made` computes what a Relu alone reads of it with the Relu's encoding, y's.
@@ -212,7 +209,7 @@ bool merges_relu(const OpDef& made, std::span<const TensorDef> tensors, const Te
 bool hands_on_sums(const OpDef& made, std::span<const TensorDef> tensors) {
   const TensorDef& x = tensors[made.in[0]];
   if (made.type != "FullyConnected") return made.type == "Conv2d" || made.type == "DepthWiseConv2d";
-  const uint32_t rows = x.rank() > 1 ? x.dims[x.rank() - 2] : 1;
+  const uint32_t rows = rows_of(x);
   return has_one_matrix(x) && (!is_wide(x) || rows <= 32 || rows % 8 == 0);
 }
 
@@ -275,7 +272,9 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
         continue;
       TensorDef& cut = out.emplace(t, between).first->second;
       cut.quantization = tensors[op.out[0]].quantization;
-      cut.cut_at_zero = cut.encoding().offset != 0 && !has_whole_tiles(*made, x);
+      const bool in_whole_tiles =
+          made->type == "FullyConnected" && has_one_matrix(x) && has_whole_tiles(rows_of(x));
+      cut.cut_at_zero = cut.encoding().offset != 0 && !in_whole_tiles;
       continue;
     }
     std::optional<TensorDef> wide;

@@ -12,6 +12,9 @@ namespace sixfold {
 
 class Watched;
 
+// Sees every value of every sample too, several samples at once.
+using Look = std::function<void(size_t sample, ValueId value, const cpu::TensorDesc& desc, const void* data)>;
+
 struct CalibrateOptions {
   size_t threads = 0;                 // 0: one per core
   bool histograms = true;             // for every observer but min-max and moving average
@@ -22,8 +25,7 @@ struct CalibrateOptions {
   size_t parts = 0;
   std::function<size_t(size_t sample)> part_of;
   std::function<void(size_t done, size_t total)> progress;
-  // Sees every value of every sample too, several samples at once.
-  std::function<void(size_t sample, ValueId value, const cpu::TensorDesc& desc, const void* data)> look;
+  Look look;
   std::function<void(size_t sample, const Watched& model)> ran;  // with its outputs, several at once
 };
 

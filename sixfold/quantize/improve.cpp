@@ -91,13 +91,8 @@ Status Improving::calibrate_all() {
   calibrating.progress = [&](size_t done, size_t total) { progress("calibrating", done, total); };
   SF_TRY(check_samples(real_, samples_));
   // Of a model that takes long they are looked at where they are wanted.
-  if (fits_weights_ && !(options_.automatic && work_ >= kBf16Work)) {
-    rows_.emplace(real_, std::min(out_.calibrated, kFittedSamples), kFittedRows);
-    const size_t step = spread_step(out_.calibrated, kFittedSamples);
-    calibrating.look = [&, step](size_t sample, ValueId v, const cpu::TensorDesc& desc, const void* data) {
-      if (sample % step == 0) rows_->look(sample / step, v, desc, data);
-    };
-  }
+  if (fits_weights_ && !(options_.automatic && work_ >= kBf16Work))
+    calibrating.look = begin_rows(spread_step(out_.calibrated, kFittedSamples));
   const size_t judging =
       numbers_of(real_) < kFewNumbers
           ? kMostMeterSamples
@@ -119,10 +114,7 @@ Status Improving::calibrate_all() {
     };
   }
   SF_ASSIGN(PartedObservations seen, calibrate_in_parts(real_, *calibration_, calibrating));
-  if (rows_) {
-    SF_ASSIGN(const Ranks ranks, Ranks::get());
-    rows_->exchange(ranks);
-  }
+  SF_TRY(end_rows());
   out_.seen = std::move(seen.all);
   fits_ = std::move(seen.without);
   set_reaches(false);  // until choose_room
@@ -147,17 +139,26 @@ Status Improving::calibrate_all() {
   return {};
 }
 
-Status Improving::look_at_rows() {
-  if (rows_) return {};
+Look Improving::begin_rows(size_t step) {
   rows_.emplace(real_, std::min(out_.calibrated, kFittedSamples), kFittedRows);
-  CalibrateOptions looking{.threads = options_.threads, .histograms = false, .bf16 = out_.bf16};
-  looking.look = [&](size_t sample, ValueId v, const cpu::TensorDesc& desc, const void* data) {
-    rows_->look(sample, v, desc, data);
+  return [this, step](size_t sample, ValueId v, const cpu::TensorDesc& desc, const void* data) {
+    if (sample % step == 0) rows_->look(sample / step, v, desc, data);
   };
-  SF_TRY(calibrate(real_, *spread_samples(*calibration_, kFittedSamples), looking));
+}
+
+Status Improving::end_rows() {
+  if (!rows_) return {};
   SF_ASSIGN(const Ranks ranks, Ranks::get());
   rows_->exchange(ranks);
   return {};
+}
+
+Status Improving::look_at_rows() {
+  if (rows_) return {};
+  const CalibrateOptions looking{
+      .threads = options_.threads, .histograms = false, .bf16 = out_.bf16, .look = begin_rows(1)};
+  SF_TRY(calibrate(real_, *spread_samples(*calibration_, kFittedSamples), looking));
+  return end_rows();
 }
 
 Result<Improving::Try> Improving::attempt(const RangeChoice& ranges, Wide wide) {

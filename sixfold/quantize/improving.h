@@ -38,7 +38,10 @@ class Improving {
 
  private:
   Status calibrate_all();
-  Status look_at_rows();
+  // rows_ of every step-th sample of a run that the look sees; then those of other processes, too.
+  Look begin_rows(size_t step);
+  Status end_rows();
+  Status look_at_rows();  // in a run of its own, if none did
   // improve_ranges.cpp
   Status choose_ranges();
   Status choose_observer();

@@ -363,6 +363,15 @@ struct ClampHalves {
   }
 };
 
+// row(first) for each pixel: its channels follow first.
+template <typename Row>
+void for_pixels(const Run& run, int64_t pixels, int64_t channels, const Row& row) {
+  const int64_t grain = std::max<int64_t>(1, cpu::kElementwiseGrain / std::max<int64_t>(1, channels));
+  run.pool.for_ranges(pixels, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) row(i * channels);
+  });
+}
+
 // A HardSwish of a convolution's sums (emulator/widen.h), which is cut, not rounded.
 class HardSwishOfSums {
  public:
@@ -378,11 +387,8 @@ class HardSwishOfSums {
   void run(const Run& run) const {
     const auto at = [this](Of of) { return values_[of].data(); };
     const cpu::WideSwishRow row{at(up), at(far), at(slope), at(middle), at(open), at(whole), zero_};
-    const int64_t grain = std::max<int64_t>(1, cpu::kElementwiseGrain / std::max<int64_t>(1, channels_));
-    run.pool.for_ranges(pixels_, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        cpu::hard_swish_sums(row, run.in<int32_t>(0) + i * channels_, run.out<uint16_t>() + i * channels_,
-                             channels_);
+    for_pixels(run, pixels_, channels_, [&](int64_t at) {
+      cpu::hard_swish_sums(row, run.in<int32_t>(0) + at, run.out<uint16_t>() + at, channels_);
     });
   }
 
@@ -441,11 +447,8 @@ class NarrowSwishOfSums {
                             .shut = at(shut),
                             .open = at(open),
                             .zero = zero_};
-    const int64_t grain = std::max<int64_t>(1, cpu::kElementwiseGrain / std::max<int64_t>(1, channels_));
-    run.pool.for_ranges(pixels_, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        cpu::hard_swish_bytes(row, run.in<int32_t>(0) + i * channels_, run.out<uint8_t>() + i * channels_,
-                              channels_);
+    for_pixels(run, pixels_, channels_, [&](int64_t at) {
+      cpu::hard_swish_bytes(row, run.in<int32_t>(0) + at, run.out<uint8_t>() + at, channels_);
     });
   }
 
