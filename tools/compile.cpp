@@ -8,10 +8,10 @@
 
 #include "sixfold/base/mapped_file.h"
 #include "sixfold/base/recycled.h"
-#include "sixfold/base/sha256.h"
 #include "sixfold/emulator/emulator.h"
 #include "sixfold/import/import.h"
 #include "sixfold/package/package.h"
+#include "sixfold/pte/manifest.h"
 #include "sixfold/pte/verify.h"
 #include "sixfold/pte/write.h"
 #include "sixfold/quantize/ranks.h"
@@ -29,7 +29,7 @@ namespace {
 // A method that is compiled, and what it was before.
 struct Compiled {
   std::string file;
-  std::shared_future<std::string> hash;  // SHA-256 of the file, computed meanwhile
+  std::shared_future<std::string> hash;  // of the file, computed meanwhile
   MethodSource source;
   size_t imported = 0, canonical = 0;
   Json cpu_nodes = Json::array();
@@ -68,7 +68,7 @@ Result<Compiled> compile_method(const std::string& name, const std::string& path
   // Not sooner: until here threads wait for memory rather than for each other.
   SF_ASSIGN(auto file, MappedFile::open(path));
   out.hash = std::async([file = std::move(file)]() mutable {
-    std::string hash = sha256_hex(file->bytes());
+    std::string hash = pte::hash_hex(file->bytes());
     file.reset();  // its pages would count twice
     return hash;
   });

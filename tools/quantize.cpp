@@ -307,7 +307,7 @@ void begin_judging(HtpMethod& method, const Graph& real, const Improved& improve
   const JudgeOptions options{.held_back = improved.held_back, .bf16 = improved.bf16_tells};
   method.judged =
       std::async(beside ? std::launch::async : std::launch::deferred,
-                 [real, quantized = improved.graph, options, samples]() -> Result<nlohmann::ordered_json> {
+                 [real, quantized = improved.graph, options, samples, packed = improved.packed]() -> Result<nlohmann::ordered_json> {
                    SF_ASSIGN(const Accuracy accuracy, judge(real, quantized, *samples, options));
                    return describe_accuracy(real, accuracy);
                  });

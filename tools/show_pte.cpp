@@ -165,7 +165,7 @@ void print_manifest(const pte::Manifest& manifest) {
               printable(manifest.tool).c_str(), printable(manifest.precision).c_str(),
               printable(manifest.target).c_str());
   for (const std::string& source : manifest.sources)
-    std::printf("  source     sha256 %s\n", printable(source).c_str());
+    std::printf("  source     %s\n", printable(source).c_str());
   for (const auto& [name, version] : manifest.libraries)
     std::printf("  needs      %s %s\n", printable(name).c_str(), printable(version).c_str());
 }

@@ -22,7 +22,7 @@ inline constexpr std::string_view kManifestKey = "sixfold.manifest";
 
 struct Manifest {
   std::string tool;                  // "sixfold 0.1.0"
-  std::vector<std::string> sources;  // SHA-256 of each .pt2, in hexadecimal digits
+  std::vector<std::string> sources;  // hash_hex of each .pt2
   std::string precision;             // "fp32", "8a8w"
   std::string target;                // "cpu", or a SoC
   // What the file needs beside sixfold, by name and version ("qnn", "2.49").

@@ -76,17 +76,17 @@ class Calibrator {
     const size_t fit = std::max<size_t>((size_t{1} << 30) / (constant_bytes(graph_) + 1), 1);
     const size_t width = std::min({threads, fit, samples_.count()});
     workers_.resize(width);
-    cpu::Pool(width).for_each(width, [&](size_t i) {
-      Worker& w = workers_[i];
-      w.pool = std::make_unique<cpu::Pool>(std::max<size_t>(threads / width, 1));
-      w.status = make_worker(w);
-    });
+    cpu::Pool all(threads);
+    for (Worker& w : workers_) w.pool = std::make_unique<cpu::Pool>(std::max<size_t>(threads / width, 1));
+    // The others find its packed weights (share_constants), if they are few enough.
+    SF_TRY(make_worker(workers_[0], &all));
+    all.for_each(width - 1, [&](size_t i) { workers_[1 + i].status = make_worker(workers_[1 + i], nullptr); });
     for (Worker& w : workers_) SF_TRY(std::move(w.status));
     return {};
   }
 
-  Status make_worker(Worker& w) {
-    SF_ASSIGN(w.model, Watched::create(graph_, *w.pool, /*inside=*/false, options_.bf16));
+  Status make_worker(Worker& w, cpu::Pool* making) {
+    SF_ASSIGN(w.model, Watched::create(graph_, *w.pool, /*inside=*/false, options_.bf16, making));
     w.seen.assign(1 + options_.parts, SeenValues(graph_.value_count()));
     w.model->set_watch(
         [this, &w](ValueId v, const cpu::TensorDesc& desc, void* data) { return look(w, v, desc, data); });

@@ -68,6 +68,7 @@ Improving::Improving(const Graph& real, const Samples& samples, const MakeQuanti
       work_(work_of(real)) {
   out_.held_back = held_;
   out_.calibrated = count_ - held_;
+  out_.packed = share_constants(real);
   // Of few samples nobody knows what is rare: nothing is cut off, and weights are not fitted to them.
   few_ = options.automatic && out_.calibrated < kFewSamples;
   tried_itself_ = out_.calibrated == 1 && !is_model(real);

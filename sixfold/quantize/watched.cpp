@@ -25,8 +25,17 @@ bool is_inside_product(const Graph& graph, ValueId value) {
 size_t constant_bytes(const Graph& graph) {
   size_t bytes = 0;
   for (const Value& v : graph.values())
-    if (v.kind == ValueKind::constant) bytes += v.constant.size_bytes();
+    if (v.kind == ValueKind::constant && graph.is_used(v.id)) bytes += v.constant.size_bytes();
   return bytes;
+}
+
+std::shared_ptr<const cpu::SharePacked> share_constants(const Graph& graph) {
+  constexpr size_t kMostShared = size_t{128} << 20;
+  if (constant_bytes(graph) > kMostShared) return nullptr;
+  std::vector<Tensor> constants;
+  for (const Value& v : graph.values())
+    if (v.kind == ValueKind::constant && graph.is_used(v.id)) constants.push_back(v.constant);
+  return std::make_shared<const cpu::SharePacked>(std::move(constants));
 }
 
 Lanes lanes_for(const Graph& graph, size_t samples, size_t threads) {
@@ -72,13 +81,14 @@ Result<Watchable> make_watchable(Graph g, bool inside, bool bf16) {
 
 }  // namespace
 
-Result<std::unique_ptr<Watched>> Watched::create(Graph graph, cpu::Pool& pool, bool inside, bool bf16) {
+Result<std::unique_ptr<Watched>> Watched::create(Graph graph, cpu::Pool& pool, bool inside, bool bf16,
+                                                 cpu::Pool* making) {
   auto out = std::make_unique<Watched>();
   // The graph is gone before weights are packed, so that those only it has are let go one after the other.
   SF_ASSIGN(Watchable made, make_watchable(std::move(graph), inside, bf16));
   out->value_of_ = std::move(made.value_of);
   SF_ASSIGN(Plan plan, make_plan(std::move(made.program),
-                                 {.release_packed = true, .allocator = &recycled_memory(), .pool = &pool}));
+                                 {.release_packed = true, .allocator = &recycled_memory(), .pool = making ? making : &pool}));
   SF_ASSIGN(out->executor_, Executor::create(std::move(plan), pool, recycled_memory()));
   return out;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "sixfold/cpu/share_packed.h"
 #include "sixfold/engine/engine.h"
 
 namespace sixfold {
@@ -14,6 +15,10 @@ namespace sixfold {
 bool is_inside_product(const Graph& graph, ValueId value);
 
 size_t constant_bytes(const Graph& graph);
+
+// What models of this graph pack alike they have in common meanwhile; null: it is so large that it stays too
+// much.
+std::shared_ptr<const cpu::SharePacked> share_constants(const Graph& graph);
 
 // How many models of a graph to make for so many samples on so many threads: each packs the weights for
 // itself, so a large one runs its samples one after the other, with the threads inside.
@@ -41,9 +46,10 @@ class Watched {
   // Every node is canonical and every shape static. Values that is_inside_product tells are not shown, and
   // neither are those that reshape and permute make: they have the elements of their operand.
   // inside: the first kind is shown. bf16: factors of products with weights may be rounded to it (conv.h).
-  // A graph that is moved here gives its constants back as they are packed.
+  // A graph that is moved here gives its constants back as they are packed. making: threads to make it with;
+  // null: those of the pool that runs it.
   static Result<std::unique_ptr<Watched>> create(Graph graph, cpu::Pool& pool, bool inside = false,
-                                                 bool bf16 = false);
+                                                 bool bf16 = false, cpu::Pool* making = nullptr);
 
   // value: of the graph that was given. The data is dense, in the order of the desc's strides.
   using Watch = std::function<Status(ValueId value, const cpu::TensorDesc& desc, void* data)>;

@@ -154,7 +154,7 @@ class BlockedConv final : public Kernel {
     float* dst;
     std::byte* scratch;
   };
-  Status pack_weights(const ConvCall& call);
+  Result<OwnedBlock> pack_weights(const ConvCall& call) const;
   const void* input(const Packed& weights, const Task& task, const Lane& lane,
                     const Operands& operands) const;
   void run_slice(const Packed& weights, const Task& task, Lane& lane, const Operands& operands,
@@ -165,7 +165,7 @@ class BlockedConv final : public Kernel {
 
   std::shared_ptr<BlockedPlan> plan_;
   UnaryF32 activation_;
-  OwnedBlock packed_memory_;  // empty: weights come with each run
+  std::shared_ptr<const OwnedBlock> packed_memory_;  // null: weights come with each run
 };
 
 }  // namespace blocked

@@ -7,6 +7,7 @@
 #include "sixfold/cpu/bf16_rows.h"
 #include "sixfold/cpu/copy.h"
 #include "sixfold/cpu/scale_rows.h"
+#include "sixfold/cpu/share_packed.h"
 #include "sixfold/ops/conv/blocked.h"
 
 namespace sixfold::cpu {
@@ -20,14 +21,19 @@ KernelResult BlockedConv::make(const ConvCall& call) {
   kernel->activation_ = call.activation;
   kernel->packed_weights_ = call.weights != nullptr;
   kernel->scratch_bytes_ = kernel->plan_->scratch_bytes;
-  if (call.weights) SF_TRY(kernel->pack_weights(call));
+  if (call.weights) {
+    SF_ASSIGN(kernel->packed_memory_,
+              share_packed(
+                  call.weights, [&] { return BlockedPlan::key(call); },
+                  [&] { return kernel->pack_weights(call); }));
+  }
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
 // Constant weights, all in one piece of memory, a block of channels after the other.
-Status BlockedConv::pack_weights(const ConvCall& call) {
+Result<OwnedBlock> BlockedConv::pack_weights(const ConvCall& call) const {
   const BlockedPlan& plan = *plan_;
-  SF_ASSIGN(packed_memory_, OwnedBlock::take(*call.allocator, plan.packed_bytes, "packed weights"));
+  SF_ASSIGN(OwnedBlock packed, OwnedBlock::take(*call.allocator, plan.packed_bytes, "packed weights"));
   OwnedBlock room;
   size_t room_bytes = 0;
   for (size_t i = 0; i < plan.packed.size(); ++i) {
@@ -38,7 +44,7 @@ Status BlockedConv::pack_weights(const ConvCall& call) {
       SF_ASSIGN(room, OwnedBlock::take(*call.allocator, room_bytes, "packing weights"));
     }
     to.from.set(plan.source(p, call.weights));
-    to.to.set(packed_memory_.data() + p.offset);
+    to.to.set(packed.data() + p.offset);
     const Memory scratch(to.reorder.desc(dnnl_query_scratchpad_md), room.data());
     const dnnl_exec_arg_t args[] = {
         {DNNL_ARG_FROM, to.from.get()}, {DNNL_ARG_TO, to.to.get()}, {DNNL_ARG_SCRATCHPAD, scratch.get()}};
@@ -49,7 +55,7 @@ Status BlockedConv::pack_weights(const ConvCall& call) {
       call.allocator->forget(std::as_bytes(std::span(call.weights + p.first * plan.row_weights(),
                                                      static_cast<size_t>(p.channels * plan.row_weights()))));
   }
-  return ok_status();
+  return packed;
 }
 
 // What a slice reads, dense.
@@ -161,7 +167,7 @@ Status BlockedConv::run(const Buffers& b) {
   BlockedPlan& plan = *plan_;
   Operands o{b.input<float>(0),
              nullptr,
-             packed_weights_ ? packed_memory_.data() : b.scratch,
+             packed_weights_ ? packed_memory_->data() : b.scratch,
              plan.bias ? b.input<float>(2) : nullptr,
              plan.norm ? b.input<float>(4) : nullptr,
              plan.norm ? b.input<float>(5) : nullptr,
