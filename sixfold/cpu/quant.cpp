@@ -58,8 +58,8 @@ int32_t requantize(int32_t sum, const QuantChannels& channels, int64_t i, const 
     case Rounding::none:
       return sum;
     case Rounding::vector: {
-      const int64_t most = INT32_MAX >> left;
-      const int64_t a = std::clamp<int64_t>(sum, -most, most) << left;
+      const auto shifted = static_cast<int32_t>(static_cast<uint32_t>(sum) << left);
+      const int64_t a = std::max(shifted, -INT32_MAX);
       q = (a * f + (right > 0 ? int64_t{1} << (right - 1) : 0)) >> right;
       break;
     }

@@ -22,7 +22,7 @@ enum class Rounding : uint8_t {
   // As above for 16-bit activations: 2^(e+7) of a step of sums that were cut to 256, f has 22 bits.
   matrix16,
   // round(sum * f 2^e), half up, f with 15 bits. Sums of 16-bit activations are not cut: they must fit 32
-  // bits.
+  // bits. Shifts to the left wrap.
   vector,
   // The sums themselves, as 32-bit integers.
   none,

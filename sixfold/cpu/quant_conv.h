@@ -47,6 +47,7 @@ using QuantWeight =
     std::function<void(int64_t tap, int64_t input, int64_t first, std::span<int32_t> outputs)>;
 void pack_quant(const QuantWindow& window, const QuantWeight& weight, std::byte* packed);
 QuantChannels* quant_channels(const QuantWindow& window, std::byte* packed);
+const QuantChannels* quant_channels(const QuantWindow& window, const std::byte* packed);
 // The block and the place in it of an output channel.
 struct QuantPlace {
   int64_t block, i;

@@ -35,6 +35,9 @@ QuantLayout quant_layout(const QuantWindow& w) {
 QuantChannels* quant_channels(const QuantWindow& window, std::byte* packed) {
   return reinterpret_cast<QuantChannels*>(packed + quant_layout(window).weight_bytes);
 }
+const QuantChannels* quant_channels(const QuantWindow& window, const std::byte* packed) {
+  return reinterpret_cast<const QuantChannels*>(packed + quant_layout(window).weight_bytes);
+}
 
 QuantPlace quant_place(const QuantWindow& w, int64_t output) {
   if (w.depthwise()) return {output / kQuantBlock, output % kQuantBlock};

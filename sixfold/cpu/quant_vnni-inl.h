@@ -114,12 +114,8 @@ struct Epilogue {
       q = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(a, 30), _mm512_slli_epi64(b, 2));
     } else {
       const __m512i left = _mm512_load_si512(c.left), right = _mm512_load_si512(c.right);
-      if (out.lefts) {
-        const __m512i bound = _mm512_srav_epi32(_mm512_set1_epi32(INT32_MAX), left);
-        sum = _mm512_sllv_epi32(clamp(sum, _mm512_sub_epi32(_mm512_setzero_si512(), bound), bound), left);
-      } else {
-        sum = _mm512_max_epi32(sum, _mm512_set1_epi32(-INT32_MAX));
-      }
+      if (out.lefts) sum = _mm512_sllv_epi32(sum, left);
+      sum = _mm512_max_epi32(sum, _mm512_set1_epi32(-INT32_MAX));
       const __m512i even = _mm512_and_si512(right, _mm512_set1_epi64(0xFFFFFFFF)),
                     odd = _mm512_srli_epi64(right, 32);
       const __m512i half = _mm512_set1_epi64(1), one = _mm512_set1_epi64(1);

@@ -1,5 +1,5 @@
-// Packed weights that models of one graph have in common: those of calibration's threads, of tries, of judges.
-// Packing reads and writes as much memory as some runs do.
+// Packed weights that models of one graph have in common: those of calibration's threads, of tries, of
+// judges. Packing reads and writes as much memory as some runs do.
 #pragma once
 
 #include <functional>

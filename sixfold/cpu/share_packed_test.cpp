@@ -42,9 +42,7 @@ TEST(SharePacked, what_is_shared_is_packed_once_for_a_layout_and_forgotten_with_
     EXPECT_EQ(packer.times, 2);
     EXPECT_NE(packer.get(other.data, "a"), a);
     EXPECT_EQ(packer.times, 3);
-    {
-      const SharePacked second({t, other});
-    }
+    { const SharePacked second({t, other}); }
     EXPECT_EQ(packer.get(t.data, "a"), a);
     EXPECT_EQ(packer.times, 3);
   }

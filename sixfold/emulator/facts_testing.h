@@ -107,8 +107,8 @@ inline void expect_all(std::span<const Fact> facts) {
 }
 
 // Parameters of a Conv2d without padding.
-inline std::vector<qnn::Param> filters(uint32_t stride) {
-  return {words("stride", {2}, {stride, stride}), words("pad_amount", {2, 2}, {0, 0, 0, 0}),
+inline std::vector<qnn::Param> filters(uint32_t stride, uint32_t pad = 0) {
+  return {words("stride", {2}, {stride, stride}), words("pad_amount", {2, 2}, {pad, pad, pad, pad}),
           words("dilation", {2}, {1, 1})};
 }
 

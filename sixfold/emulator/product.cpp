@@ -176,7 +176,36 @@ void FixedProduct::run(const std::byte* x, std::byte* y, std::byte* scratch, cpu
 int64_t zero_point_in_sums(const TensorDef& y, double factor) {
   const float quotient = static_cast<float>(-y.encoding().offset) / static_cast<float>(factor);
   const double zero = std::floor(static_cast<double>(quotient) + 0.5);
-  return static_cast<int64_t>(std::clamp(zero, -1073741824.0, 1073741824.0));
+  return static_cast<int64_t>(std::clamp(zero, -2147483647.0, 2147483647.0));
+}
+
+// The vector unit shifts 32 channels alike, as the least factor asks; sums of the others go to the left
+// before, and wrap in 32 bits. Nothing changes where none can.
+static void shift_together(const cpu::QuantWindow& w, cpu::QuantChannels* channels) {
+  constexpr int64_t kTogether = 32;
+  const int64_t reach = w.taps() * 128 * 65535;
+  for (int64_t first = 0; first < w.out_channels; first += kTogether) {
+    const int64_t end = std::min(first + kTogether, w.out_channels);
+    int32_t most = 0;
+    for (int64_t o = first; o < end; ++o) {
+      const auto [block, i] = quant_place(w, o);
+      most = std::max(most, channels[block].right[i]);
+    }
+    for (int64_t o = first; o < end; ++o) {
+      const auto [block, i] = quant_place(w, o);
+      cpu::QuantChannels& c = channels[block];
+      const int32_t more = most - c.right[i];
+      if (more == 0 || (reach + std::abs(int64_t{c.bias[i]})) << more <= INT32_MAX) continue;
+      c.left[i] += more;
+      c.right[i] = most;
+    }
+  }
+}
+
+static bool has_lefts(const cpu::QuantWindow& w, const cpu::QuantChannels* channels) {
+  for (int64_t o = 0; o < w.out_channels; ++o)
+    if (const auto [block, i] = quant_place(w, o); channels[block].left[i] > 0) return true;
+  return false;
 }
 
 using PhaseIndex = std::function<int64_t(size_t phase, int64_t tap, int64_t input, int64_t output)>;
@@ -252,14 +281,15 @@ static void fill_product(const ProductSpec& spec, const FixedProduct& p, size_t 
         static_cast<int64_t>(static_cast<double>(biases[static_cast<size_t>(o)]) / static_cast<double>(grow));
     int64_t folded = cpu::fold_bias(sums ? matrix_rounding(spec.x) : p.output.rounding, bias,
                                     p.input.zero_point, channels[block].sum[i]);
-    if (vector && w.depthwise())  // the output's zero point is scaled with the sum
-      folded += zero_point_in_sums(spec.y, factor);
+    if (vector && w.depthwise())  // the output's zero point is scaled with the sum, and 32 bits wrap
+      folded = static_cast<int32_t>(folded + zero_point_in_sums(spec.y, factor));
     channels[block].bias[i] = static_cast<int32_t>(std::clamp<int64_t>(folded, INT32_MIN, INT32_MAX));
     int e = 0;  // of 16-bit numbers the vector unit's multiplier is at most 32767
     if (vector && p.input.wide && std::frexp(factor, &e) > 32767.0 / 32768)
       factor = std::ldexp(32767.0, e - 15);
     cpu::set_factor(channels[block], i, p.output.rounding, factor, reach);
   }
+  if (vector && w.depthwise() && p.input.wide) shift_together(w, channels);
 }
 
 Status prepare_products(const ProductSpec& spec, std::span<FixedProduct> products, cpu::Rounding rounding,
@@ -291,7 +321,12 @@ Status prepare_products(const ProductSpec& spec, std::span<FixedProduct> product
     for (size_t i = 0; i < products.size(); ++i)
       fill_product(spec, products[i], i, index, out.data() + at[i]);
   }));
-  for (size_t i = 0; i < products.size(); ++i) products[i].packed = packed + at[i];
+  for (size_t i = 0; i < products.size(); ++i) {
+    FixedProduct& p = products[i];
+    p.packed = packed + at[i];
+    if (rounding == cpu::Rounding::vector && p.window.depthwise() && p.input.wide)
+      p.output.lefts = has_lefts(p.window, quant_channels(p.window, p.packed));
+  }
   prepare.need_scratch(static_cast<size_t>(scratch));
   return {};
 }

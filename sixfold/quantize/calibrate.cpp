@@ -80,7 +80,8 @@ class Calibrator {
     for (Worker& w : workers_) w.pool = std::make_unique<cpu::Pool>(std::max<size_t>(threads / width, 1));
     // The others find its packed weights (share_constants), if they are few enough.
     SF_TRY(make_worker(workers_[0], &all));
-    all.for_each(width - 1, [&](size_t i) { workers_[1 + i].status = make_worker(workers_[1 + i], nullptr); });
+    all.for_each(width - 1,
+                 [&](size_t i) { workers_[1 + i].status = make_worker(workers_[1 + i], nullptr); });
     for (Worker& w : workers_) SF_TRY(std::move(w.status));
     return {};
   }

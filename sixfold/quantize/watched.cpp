@@ -87,8 +87,9 @@ Result<std::unique_ptr<Watched>> Watched::create(Graph graph, cpu::Pool& pool, b
   // The graph is gone before weights are packed, so that those only it has are let go one after the other.
   SF_ASSIGN(Watchable made, make_watchable(std::move(graph), inside, bf16));
   out->value_of_ = std::move(made.value_of);
-  SF_ASSIGN(Plan plan, make_plan(std::move(made.program),
-                                 {.release_packed = true, .allocator = &recycled_memory(), .pool = making ? making : &pool}));
+  SF_ASSIGN(Plan plan, make_plan(std::move(made.program), {.release_packed = true,
+                                                           .allocator = &recycled_memory(),
+                                                           .pool = making ? making : &pool}));
   SF_ASSIGN(out->executor_, Executor::create(std::move(plan), pool, recycled_memory()));
   return out;
 }

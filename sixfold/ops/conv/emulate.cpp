@@ -1,6 +1,9 @@
 // Convolutions on the emulator. docs/emulator.md says how fixed-point results are rounded.
 #include "sixfold/ops/conv/emulate.h"
 
+#include <climits>
+#include <cmath>
+
 #include "sixfold/emulator/late.h"
 #include "sixfold/emulator/product.h"
 
@@ -17,6 +20,11 @@ struct Fixed {
   }
 };
 
+// The vector unit has one shift for 32 channels, and its filter of 3x3 for 16 bits one for all of more: they
+// may differ by so many bits.
+constexpr int64_t kShiftedTogether = 32;
+constexpr int kMostApart = 6;
+
 // Filters of stride 2 or 4 for each channel are computed by the vector unit, if 32 bits hold its shifts, all
 // else by the matrix unit.
 cpu::Rounding rounding_of(const ConvShape& s, const OpView& op) {
@@ -29,8 +37,17 @@ cpu::Rounding rounding_of(const ConvShape& s, const OpView& op) {
   bool vector = !s.transposed && (w.depthwise() ? w.taps() <= 128 && strided : is_long);
   const double scale =
       static_cast<double>(op.in(0).encoding().scale) / static_cast<double>(op.out().encoding().scale);
-  for (int64_t o = 0; vector && o < w.out_channels; ++o)
-    vector = static_cast<double>(op.in(1).channel_encoding(static_cast<size_t>(o)).scale) * scale >= 0x1p-16;
+  int least = INT_MAX, most = INT_MIN;
+  for (int64_t o = 0; vector && o < w.out_channels; ++o) {
+    const double factor =
+        static_cast<double>(op.in(1).channel_encoding(static_cast<size_t>(o)).scale) * scale;
+    vector = factor >= 0x1p-16;
+    const int bits = std::ilogb(factor);
+    least = std::min(least, bits), most = std::max(most, bits);
+  }
+  if (qnn::size_of(op.in(0).dtype) == 2 && w.height == 3 && w.width == 3 && w.stride_x == 2 &&
+      w.out_channels > kShiftedTogether && most - least > kMostApart)
+    vector = false;
   return vector ? cpu::Rounding::vector : matrix_rounding(op.in(0));
 }
 
