@@ -28,7 +28,7 @@ struct TensorDef {
   // a binary was loaded that does not need them any more.
   const std::byte* data = nullptr;
   bool keeps_sums = false;   // floats of 32 bits between two ops, which are not rounded to halves (widen.h)
-  bool is_gate = false;      // of 8 bits: the sigmoid of what it is multiplied with (widen.h)
+  bool is_gate = false;      // the sigmoid of what it is multiplied with (widen.h)
   bool is_product = false;   // a function of it is the matrix unit's (widen.h)
   bool cut_at_zero = false;  // of 8 bits: a Relu reads the sums (widen.h)
   // Of 16 bits: converted as the op that made it adds; of 8: becomes floats in tiles (widen.h).

@@ -14,19 +14,38 @@
 namespace sixfold::emulator {
 namespace {
 
-// Whether all products with what `sigmoid` gives are with its operand, all of 8 bits.
-bool is_gate(const OpDef& sigmoid, std::span<const TensorDef> tensors, const Wiring& wiring) {
+// The tensor itself, to a reshape that only adds or drops ones in front: the library sees none.
+uint32_t before_ones(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring) {
+  const auto same = [&](uint32_t a, uint32_t b) {
+    const auto past_ones = [&](uint32_t v) {
+      const std::vector<uint32_t>& dims = tensors[v].dims;
+      return std::span(std::find_if(dims.begin(), dims.end(), [](uint32_t d) { return d != 1; }), dims.end());
+    };
+    return std::ranges::equal(past_ones(a), past_ones(b));
+  };
+  for (const OpDef* op = wiring.maker[t];
+       op && op->type == "Reshape" && op->in.size() == 1 && op->in[0] != kNone && same(op->in[0], t);
+       op = wiring.maker[t])
+    t = op->in[0];
+  return t;
+}
+
+// Whether all products with what `sigmoid` gives, or with `gate`, which is a reshape of that, are with its
+// operand, all of one kind of numbers.
+bool is_gate(const OpDef& sigmoid, uint32_t gate, std::span<const TensorDef> tensors, const Wiring& wiring) {
   if (!is_neuron(sigmoid, "Sigmoid") || sigmoid.in.empty() || sigmoid.in[0] == kNone ||
       sigmoid.out.size() != 1)
     return false;
-  const uint32_t x = sigmoid.in[0], gate = sigmoid.out[0];
-  const auto is_byte = [&](uint32_t t) { return tensors[t].dtype == DataType::ufixed8; };
-  if (!is_byte(x) || !is_byte(gate)) return false;
+  const DataType dtype = tensors[gate].dtype;
+  const auto is_such = [&](uint32_t t) { return tensors[t].dtype == dtype; };
+  if ((dtype != DataType::ufixed8 && dtype != DataType::ufixed16) || !is_such(sigmoid.in[0])) return false;
+  const uint32_t x = before_ones(sigmoid.in[0], tensors, wiring);
   bool found = false;
   for (const OpDef* op : wiring.readers[gate]) {
     if (op->type != "ElementWiseMultiply" || op->in.size() != 2 || op->out.size() != 1) continue;
-    if (op->in[0] != x && op->in[1] != x) return false;
-    if (!is_byte(op->out[0])) return false;
+    const uint32_t other = op->in[op->in[0] == gate ? 1 : 0];
+    if (other == kNone || before_ones(other, tensors, wiring) != x) return false;
+    if (!is_such(op->out[0])) return false;
     found = true;
   }
   return found;
@@ -239,7 +258,12 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
       if (op.type == "ElementWiseAdd")
         out.emplace(op.out[0], tensors[op.out[0]]).first->second.tiled_sum = true;
     }
-    if (is_gate(op, tensors, wiring)) out.emplace(op.out[0], tensors[op.out[0]]).first->second.is_gate = true;
+    if (op.type == "ElementWiseMultiply" && op.in.size() == 2)
+      for (const uint32_t t : op.in) {
+        const OpDef* maker = t != kNone ? wiring.maker[before_ones(t, tensors, wiring)] : nullptr;
+        if (maker && is_gate(*maker, t, tensors, wiring))
+          out.emplace(t, tensors[t]).first->second.is_gate = true;
+      }
     if (is_tiled_product(op, tensors, wiring))
       out.emplace(op.out[0], tensors[op.out[0]]).first->second.in_tiles = true;
     if (op.type == "Convert" && op.in.size() == 1 && op.in[0] != kNone &&

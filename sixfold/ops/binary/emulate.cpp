@@ -111,7 +111,9 @@ cpu::WideProduct wide_product_of(const TensorDef& a, const TensorDef& b, const T
   p.offset_b = b.encoding().offset;
   const int64_t middle_a = 65535 + 2 * (p.offset_a + limits.min),
                 middle_b = 65535 + 2 * (p.offset_b + limits.min);
-  const int64_t moved = (1 - middle_a * middle_b) >> 1;
+  int64_t moved = (1 - middle_a * middle_b) >> 1;
+  // x * sigmoid(x) is one op of the library's, with the middle as a float.
+  if (a.is_gate || b.is_gate) moved = static_cast<int64_t>(static_cast<float>(moved));
   p.moved = static_cast<int32_t>(moved);
   const int64_t back = 4 - ((moved * p.scale + (int64_t{1} << 30)) >> 31);
   p.back = static_cast<int32_t>(back);

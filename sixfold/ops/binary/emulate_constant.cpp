@@ -90,7 +90,7 @@ struct Scaled {
 
 Result<std::optional<Step>> prepare_with_constant(const OpView& op, Prepare& prepare) {
   const TensorDef& y = op.out();
-  if (const bool first = op.in(0).is_gate; first || op.in(1).is_gate) {
+  if (const bool first = op.in(0).is_gate; (first || op.in(1).is_gate) && qnn::size_of(y.dtype) == 1) {
     const size_t from = first ? 1 : 0;
     SF_ASSIGN(const uint8_t* table, gated_table(op.in(from), y, prepare));
     return std::optional(prepare.step(Table{table, y.count(), from}));
