@@ -51,6 +51,28 @@ bool is_gate(const OpDef& sigmoid, uint32_t gate, std::span<const TensorDef> ten
   return found;
 }
 
+// What a MatMul reads as its second operand, back to the sum or linear layer that gives it to nobody else:
+// the library has those write signed bytes, with the zero point in the middle. Empty: something else gives
+// it.
+std::vector<uint32_t> written_as_bytes(const OpDef& op, std::span<const TensorDef> tensors,
+                                       const Wiring& wiring) {
+  if (op.type != "MatMul" || op.in.size() < 2) return {};
+  std::vector<uint32_t> out;
+  for (uint32_t t = op.in[1]; t != kNone;) {
+    const OpDef* maker = wiring.maker[t];
+    if (!maker || tensors[t].dtype != DataType::ufixed8 || tensors[t].kind != TensorKind::native ||
+        wiring.readers[t].size() != 1)
+      return {};
+    out.push_back(t);
+    if (maker->type == "ElementWiseAdd" || maker->type == "ElementWiseSubtract" ||
+        maker->type == "FullyConnected")
+      return out;
+    if ((maker->type != "Reshape" && maker->type != "Transpose") || maker->in.empty()) return {};
+    t = maker->in[0];
+  }
+  return {};
+}
+
 // Filters of one channel that skip pixels are the vector unit's, which hands on what its tensor holds.
 bool skips_pixels(const OpDef& op) {
   for (const ParamDef& p : op.params)
@@ -264,6 +286,10 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
         if (maker && is_gate(*maker, t, tensors, wiring))
           out.emplace(t, tensors[t]).first->second.is_gate = true;
       }
+    for (const uint32_t t : written_as_bytes(op, tensors, wiring)) {
+      TensorDef& to = out.emplace(t, tensors[t]).first->second;
+      to.quantization = ScaleOffset{to.encoding().scale, -128};
+    }
     if (is_tiled_product(op, tensors, wiring))
       out.emplace(op.out[0], tensors[op.out[0]]).first->second.in_tiles = true;
     if (op.type == "Convert" && op.in.size() == 1 && op.in[0] != kNone &&
