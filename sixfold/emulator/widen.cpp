@@ -52,11 +52,14 @@ bool is_gate(const OpDef& sigmoid, uint32_t gate, std::span<const TensorDef> ten
 }
 
 // What a MatMul reads as its second operand, back to the sum or linear layer that gives it to nobody else:
-// the library has those write signed bytes, with the zero point in the middle. Empty: something else gives
-// it.
+// where the zero point is near the middle, the library has those write signed bytes, with it there. Empty:
+// not so.
 std::vector<uint32_t> written_as_bytes(const OpDef& op, std::span<const TensorDef> tensors,
                                        const Wiring& wiring) {
-  if (op.type != "MatMul" || op.in.size() < 2) return {};
+  constexpr int32_t kMiddle = -128, kNear = 16;
+  if (op.type != "MatMul" || op.in.size() < 2 || op.in[1] == kNone ||
+      std::abs(tensors[op.in[1]].encoding().offset - kMiddle) > kNear)
+    return {};
   std::vector<uint32_t> out;
   for (uint32_t t = op.in[1]; t != kNone;) {
     const OpDef* maker = wiring.maker[t];
@@ -64,8 +67,9 @@ std::vector<uint32_t> written_as_bytes(const OpDef& op, std::span<const TensorDe
         wiring.readers[t].size() != 1)
       return {};
     out.push_back(t);
-    if (maker->type == "ElementWiseAdd" || maker->type == "ElementWiseSubtract" ||
-        maker->type == "FullyConnected")
+    if (maker->type == "ElementWiseAdd" || maker->type == "ElementWiseSubtract") return out;
+    if (maker->type == "FullyConnected" && maker->in.size() > 1 && maker->in[1] != kNone &&
+        !tensors[maker->in[1]].is_per_channel())
       return out;
     if ((maker->type != "Reshape" && maker->type != "Transpose") || maker->in.empty()) return {};
     t = maker->in[0];
