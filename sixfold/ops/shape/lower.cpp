@@ -114,7 +114,17 @@ bool holds_windows(const Lowering& l) {
 
 }  // namespace
 
-void reshape(Lowering& l) { l.add("Reshape", {l.in()}, {l.out()}); }
+// Of a linear layer with as many rows as columns, as a matrix of five axes, the library has the first row
+// alone. What goes through a line is whole.  [htp.reshape.1]
+void reshape(Lowering& l) {
+  TensorRef x = l.in();
+  const TensorRef y = l.out();
+  if (!l.status().ok()) return;
+  const std::vector<uint32_t>& dims = l.spec(y).dims;
+  if (dims.size() == 5 && dims[0] * dims[1] * dims[2] == 1 && dims[3] == dims[4] && dims[3] > 1)
+    x = l.reshape(x, {1, dims[3] * dims[4]});
+  l.add("Reshape", {x}, {y});
+}
 
 // The operand as it is there, the result as its users want it: one Transpose between them, or none.
 void permute(Lowering& l) {
