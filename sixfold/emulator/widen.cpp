@@ -58,6 +58,12 @@ std::vector<uint32_t> axes_of(const TensorDef& t) {  // but those of one
   return out;
 }
 
+// A Reshape that adds or drops axes of one.
+bool is_same_in_other_axes(const OpDef& op, std::span<const TensorDef> tensors) {
+  return op.type == "Reshape" && !op.in.empty() && op.in[0] != kNone &&
+         axes_of(tensors[op.in[0]]) == axes_of(tensors[op.out[0]]);
+}
+
 // The op whose results the device computed into its tiles, if tensor t has them there.
 const OpDef* made_in_tiles(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring) {
   bool same_axes = true;
@@ -80,24 +86,28 @@ const OpDef* made_in_tiles(uint32_t t, std::span<const TensorDef> tensors, const
   return nullptr;
 }
 
+// Which axes of what it reads a Transpose's result has; none where it cannot say.
+std::vector<uint32_t> order_of(const OpDef& transpose, size_t rank) {
+  for (const ParamDef& p : transpose.params) {
+    if (p.name != "perm" || p.bytes.size() != rank * sizeof(uint32_t)) continue;
+    std::vector<uint32_t> order(rank);
+    std::memcpy(order.data(), p.bytes.data(), p.bytes.size());
+    return order;
+  }
+  return {};
+}
+
 // How tensor t, which is converted from 16 bits to 16, lies when it is.
 void place(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring, TensorDef& out) {
   const OpDef* made = wiring.maker[t];
-  while (made && made->type == "Reshape" && !made->in.empty() && made->in[0] != kNone &&
-         axes_of(tensors[made->in[0]]) == axes_of(tensors[made->out[0]]))
-    made = wiring.maker[made->in[0]];
+  while (made && is_same_in_other_axes(*made, tensors)) made = wiring.maker[made->in[0]];
   if (!made || made->type != "Transpose" || made->in.empty() || made->in[0] == kNone) {
     out.in_tiles = made_in_tiles(t, tensors, wiring) != nullptr;
     return;
   }
   const TensorDef& before = tensors[made->in[0]];
-  std::vector<uint32_t> order;
-  for (const ParamDef& p : made->params) {
-    if (p.name != "perm") continue;
-    order.resize(p.bytes.size() / sizeof(uint32_t));
-    std::memcpy(order.data(), p.bytes.data(), order.size() * sizeof(uint32_t));
-  }
-  if (order.size() != before.rank()) return;
+  std::vector<uint32_t> order = order_of(*made, before.rank());
+  if (order.empty()) return;
   std::erase_if(order, [&](uint32_t axis) { return before.dims[axis] == 1; });
   const OpDef* maker = made_in_tiles(made->in[0], tensors, wiring);
   const auto is = [maker](const char* type) { return maker && maker->type == type; };
@@ -113,6 +123,55 @@ void place(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring,
   out.places.assign(out.rank(), 0);
   for (size_t d = 0, axis = 0; d < out.rank(); ++d)
     if (out.dims[d] != 1) out.places[d] = strides[order[axis++]];
+}
+
+// Whether tensor t, which is converted for products as their second operand, lies in tiles then: where its
+// last two axes were swapped, if an op made what was, and copies and products of whole tiles' rows.
+bool is_factor_in_tiles(const OpDef& convert, std::span<const TensorDef> tensors, const Wiring& wiring) {
+  const uint32_t t = convert.in[0], y = convert.out[0];
+  const auto multiplies = [&](const OpDef* reader) {
+    return reader->type == "MatMul" && reader->in.size() > 1 && reader->in[0] != y && reader->in[1] == y;
+  };
+  if (!is_wide(tensors[t]) || !is_wide(tensors[y]) || wiring.readers[y].empty() ||
+      !std::ranges::all_of(wiring.readers[y], multiplies))
+    return false;
+  const OpDef* made = wiring.maker[t];
+  if (!made) return false;
+  if (made->type == "Tile") return rows_of(tensors[t]) % 8 == 0;
+  if (made->type == "ElementWiseMultiply") return has_whole_tiles(rows_of(tensors[t]));
+  if (made->type != "Transpose" || made->in.empty() || made->in[0] == kNone) return false;
+  std::vector<uint32_t> order = order_of(*made, tensors[made->in[0]].rank());
+  if (order.size() < 2) return false;
+  std::swap(order[order.size() - 2], order.back());
+  if (!std::ranges::is_sorted(order)) return false;
+  while (made && (made->type == "Transpose" || made->type == "Reshape") && !made->in.empty() &&
+         made->in[0] != kNone)
+    made = wiring.maker[made->in[0]];
+  return made != nullptr;
+}
+
+// The encoding of a sum that a conversion to numbers as wide alone reads, maybe behind reshapes that add or
+// drop axes of one: the conversion's, in its own type.
+std::optional<qnn::ScaleOffset> converted_sum(const OpDef& convert, std::span<const TensorDef> tensors,
+                                              const Wiring& wiring) {
+  uint32_t t = convert.in[0];
+  const OpDef* made = wiring.maker[t];
+  for (; made && is_same_in_other_axes(*made, tensors) && wiring.readers[t].size() == 1;
+       made = wiring.maker[t])
+    t = made->in[0];
+  if (!made || made->type != "ElementWiseAdd" || wiring.readers[t].size() != 1 ||
+      tensors[t].kind != TensorKind::native)
+    return std::nullopt;
+  const TensorDef &x = tensors[convert.in[0]], &y = tensors[convert.out[0]];
+  const auto is_signed = [](const TensorDef& t) {
+    return t.dtype == DataType::sfixed8 || t.dtype == DataType::sfixed16;
+  };
+  if (!qnn::is_fixed(y.dtype) || y.is_per_channel() || qnn::size_of(x.dtype) != qnn::size_of(y.dtype) ||
+      qnn::size_of(y.dtype) > 2)
+    return std::nullopt;
+  qnn::ScaleOffset q = y.encoding();
+  q.offset += ((is_signed(x) ? 1 : 0) - (is_signed(y) ? 1 : 0)) * (is_wide(y) ? 32768 : 128);
+  return q;
 }
 
 // Whether op reads tensor t in tiles, so that what made it computes there, too.
@@ -243,8 +302,20 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
     if (is_tiled_product(op, tensors, wiring))
       out.emplace(op.out[0], tensors[op.out[0]]).first->second.in_tiles = true;
     if (op.type == "Convert" && op.in.size() == 1 && op.in[0] != kNone &&
-        tensors[op.in[0]].kind == TensorKind::native && qnn::is_fixed(tensors[op.in[0]].dtype))
-      place(op.in[0], tensors, wiring, out.emplace(op.in[0], tensors[op.in[0]]).first->second);
+        tensors[op.in[0]].kind == TensorKind::native && qnn::is_fixed(tensors[op.in[0]].dtype)) {
+      TensorDef& converted = out.emplace(op.in[0], tensors[op.in[0]]).first->second;
+      if (op.out.size() != 1 || op.out[0] == kNone) continue;
+      if (const auto q = converted_sum(op, tensors, wiring)) {
+        converted.quantization = *q;
+        // What lies between moves numbers as they are.
+        for (const OpDef* made = wiring.maker[op.in[0]]; made->type == "Reshape";
+             made = wiring.maker[made->in[0]])
+          out.emplace(made->in[0], tensors[made->in[0]]).first->second.quantization = *q;
+      } else if (is_factor_in_tiles(op, tensors, wiring))
+        converted.in_tiles = true;
+      else
+        place(op.in[0], tensors, wiring, converted);
+    }
     if (op.type == "Dequantize" && op.in.size() == 1 && op.in[0] != kNone && op.out.size() == 1 &&
         tensors[op.in[0]].dtype == DataType::ufixed8 && tensors[op.in[0]].kind == TensorKind::native &&
         leaves_in_tiles(op.in[0], tensors, wiring))
