@@ -125,29 +125,54 @@ void place(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring,
     if (out.dims[d] != 1) out.places[d] = strides[order[axis++]];
 }
 
-// Whether tensor t, which is converted for products as their second operand, lies in tiles then: where its
-// last two axes were swapped, if an op made what was, and copies and products of whole tiles' rows.
+// The first axis that an op makes longer or shorter.
+size_t first_changed_axis(const OpDef& op, std::span<const TensorDef> tensors) {
+  const std::vector<uint32_t>&from = tensors[op.in[0]].dims, &to = tensors[op.out[0]].dims;
+  return static_cast<size_t>(std::ranges::mismatch(from, to).in1 - from.begin());
+}
+
+// Whether what is converted for products of 16 by 16 bits, as their second operand, lies in tiles then: where
+// its last two axes were just swapped, if an op made what was, and some of what is of three matrices or more.
 bool is_factor_in_tiles(const OpDef& convert, std::span<const TensorDef> tensors, const Wiring& wiring) {
   const uint32_t t = convert.in[0], y = convert.out[0];
   const auto multiplies = [&](const OpDef* reader) {
     return reader->type == "MatMul" && reader->in.size() > 1 && reader->in[0] != y && reader->in[1] == y;
   };
-  if (!is_wide(tensors[t]) || !is_wide(tensors[y]) || wiring.readers[y].empty() ||
+  const TensorDef& x = tensors[t];
+  if (!is_wide(x) || !is_wide(tensors[y]) || x.rank() < 2 || wiring.readers[y].empty() ||
       !std::ranges::all_of(wiring.readers[y], multiplies))
     return false;
+  const size_t rank = x.rank(), rows = rank - 2;
+  uint32_t matrices = 1;
+  for (size_t d = 0; d < rows; ++d) matrices *= x.dims[d];
+  const uint32_t heads = rows > 0 ? x.dims[rows - 1] : 1;
+  const bool many = heads > 1 && matrices > 2, batches = many && matrices > heads;
   const OpDef* made = wiring.maker[t];
-  if (!made) return false;
-  if (made->type == "Tile") return rows_of(tensors[t]) % 8 == 0;
-  if (made->type == "ElementWiseMultiply") return has_whole_tiles(rows_of(tensors[t]));
-  if (made->type != "Transpose" || made->in.empty() || made->in[0] == kNone) return false;
-  std::vector<uint32_t> order = order_of(*made, tensors[made->in[0]].rank());
-  if (order.size() < 2) return false;
-  std::swap(order[order.size() - 2], order.back());
-  if (!std::ranges::is_sorted(order)) return false;
-  while (made && (made->type == "Transpose" || made->type == "Reshape") && !made->in.empty() &&
-         made->in[0] != kNone)
-    made = wiring.maker[made->in[0]];
-  return made != nullptr;
+  if (!made || made->in.empty() || made->in[0] == kNone) return false;
+  if (made->type == "Transpose") {
+    std::vector<uint32_t> order = order_of(*made, tensors[made->in[0]].rank());
+    if (order.size() < 2) return false;
+    std::swap(order[order.size() - 2], order.back());
+    if (!batches && !std::ranges::is_sorted(order)) return false;
+    while (made && (made->type == "Transpose" || made->type == "Reshape") && !made->in.empty() &&
+           made->in[0] != kNone)
+      made = wiring.maker[made->in[0]];
+    return made != nullptr;
+  }
+  const bool reshaped = made->type == "Reshape";
+  while (made && is_same_in_other_axes(*made, tensors)) made = wiring.maker[made->in[0]];
+  if (!made || made->in.empty() || made->in[0] == kNone) return false;
+  if (made->type == "Convert") return qnn::size_of(tensors[made->in[0]].dtype) == 1;
+  if (made->type == "Tile") return many;
+  if (made->type == "ElementWiseMultiply") return many && has_whole_tiles(rows_of(x));
+  const size_t axis = first_changed_axis(*made, tensors), own = tensors[made->out[0]].rank();
+  if (made->type == "Concat") return many && axis + 2 >= own;
+  if (made->type != "StridedSlice") return false;
+  if (axis + 1 < own) return batches && reshaped && axis == 0;
+  // The device takes the part before it transposes, unless others read the whole.
+  const OpDef* before = wiring.maker[made->in[0]];
+  const bool moves = before && before->type == "Transpose" && wiring.readers[made->in[0]].size() == 1;
+  return moves ? batches : many;
 }
 
 // The encoding of a sum that a conversion to numbers as wide alone reads, maybe behind reshapes that add or
