@@ -73,8 +73,9 @@ WideResult::WideResult(WideFunction function, const TensorDef& x, const TensorDe
   switch (function) {
     case WideFunction::tanh:
     case WideFunction::sigmoid: {
-      // u is the operand's size times 12288, cut: a multiplier of 15 bits, of 2^-15 at the least.
-      const double factor = from * 12288;
+      // u is the operand's size (a sigmoid's half of it) times 12288, cut: a multiplier of 15 bits, of 2^-15
+      // at the least.
+      const double factor = from * (function == WideFunction::sigmoid ? 6144 : 12288);
       ratio_ = factor < 1 ? std::floor(factor * 32768 + 0.5) / 32768 : with_bits(factor, 15);
       // A tanh has parts of 1 / 32768, a sigmoid even ones of 1 / 65536, and its 1 / 65535 counts as that.
       const bool unit = function == WideFunction::sigmoid;
@@ -109,7 +110,7 @@ uint16_t WideResult::operator()(int64_t q, bool odd) const {
     case WideFunction::tanh:
     case WideFunction::sigmoid: {
       const bool halves = function_ == WideFunction::sigmoid;  // (1 + tanh(x / 2)) / 2
-      const auto u = static_cast<int64_t>(std::min(std::abs(a) * ratio_ / (halves ? 2 : 1), 65535.0));
+      const auto u = static_cast<int64_t>(std::min(std::abs(a) * ratio_, 65535.0));
       const int64_t size = tanh_parts(u), parts = a < 0 ? -1 - size : size;
       return static_cast<uint16_t>(recode_(halves ? 32768 + (parts & -2) : parts, odd));
     }
