@@ -213,15 +213,21 @@ bool reads_tiles(const OpDef& op, uint32_t t, std::span<const TensorDef> tensors
   const TensorDef& x = tensors[t];
   return op.type == "MatMul" && x.rank() > 1 && (has_one_matrix(x) || x.dims[x.rank() - 2] % 8 != 0);
 }
-// A product of 16 bits with one number above zero that is read in tiles alone.
-bool is_tiled_product(const OpDef& op, std::span<const TensorDef> tensors, const Wiring& wiring) {
+// A product of 16 bits with one number above zero that is read in tiles alone, or of what had 8 bits and was
+// converted there.
+bool is_tiled_product(const OpDef& op, const std::vector<bool>& tiled, std::span<const TensorDef> tensors,
+                      const Wiring& wiring) {
   if (op.type != "ElementWiseMultiply" || op.in.size() != 2 || op.out.size() != 1) return false;
   const uint32_t y = op.out[0];
-  if (op.in[0] == kNone || op.in[1] == kNone || tensors[y].kind != TensorKind::native) return false;
+  if (op.in[0] == kNone || op.in[1] == kNone) return false;
   const bool first = tensors[op.in[0]].is_constant();
   const TensorDef &one = tensors[op.in[first ? 0 : 1]], &x = tensors[op.in[first ? 1 : 0]];
-  return one.is_constant() && one.count() == 1 && !x.is_constant() && is_wide(one) && is_wide(x) &&
-         is_wide(tensors[y]) && x.dims == tensors[y].dims && !wiring.readers[y].empty() &&
+  if (!one.is_constant() || one.count() != 1 || x.is_constant() || !is_wide(one) || !is_wide(x) ||
+      !is_wide(tensors[y]) || x.dims != tensors[y].dims)
+    return false;
+  const uint32_t of = op.in[first ? 1 : 0];
+  if (tiled[of] && wiring.maker[of] && wiring.maker[of]->type == "Convert") return true;
+  return tensors[y].kind == TensorKind::native && !wiring.readers[y].empty() &&
          std::ranges::all_of(wiring.readers[y],
                              [&](const OpDef* reader) { return reads_tiles(*reader, y, tensors, wiring); });
 }
@@ -324,7 +330,7 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
         out.emplace(op.out[0], tensors[op.out[0]]).first->second.tiled_sum = true;
     }
     if (is_gate(op, tensors, wiring)) out.emplace(op.out[0], tensors[op.out[0]]).first->second.is_gate = true;
-    if (is_tiled_product(op, tensors, wiring))
+    if (is_tiled_product(op, tiled, tensors, wiring))
       out.emplace(op.out[0], tensors[op.out[0]]).first->second.in_tiles = true;
     if (op.type == "Convert" && op.in.size() == 1 && op.in[0] != kNone &&
         tensors[op.in[0]].kind == TensorKind::native && qnn::is_fixed(tensors[op.in[0]].dtype)) {
