@@ -157,7 +157,9 @@ bool is_factor_in_tiles(const OpDef& convert, std::span<const TensorDef> tensors
     while (made && (made->type == "Transpose" || made->type == "Reshape") && !made->in.empty() &&
            made->in[0] != kNone)
       made = wiring.maker[made->in[0]];
-    return made != nullptr;
+    if (!made || made->in.empty() || made->in[0] == kNone) return made != nullptr;
+    // A part of the first axis goes before what was transposed before.
+    return batches || made->type != "StridedSlice" || first_changed_axis(*made, tensors) != 0;
   }
   const bool reshaped = made->type == "Reshape";
   while (made && is_same_in_other_axes(*made, tensors)) made = wiring.maker[made->in[0]];
