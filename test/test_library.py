@@ -433,3 +433,27 @@ def test_long_filters_for_each_channel_with_steps_of_two(channels, precision, le
     torch.manual_seed(0)
     model = torch.nn.Conv2d(channels, channels, 9, 2, 4, groups=channels).requires_grad_(False)
     assert decibels_on_the_library(model, torch.randn(4, 1, channels, 24, 24), precision, tmp_path, "--fail-on-fallback") > least
+
+
+@pytest.mark.parametrize("reduce", [torch.mean, torch.sum])
+@pytest.mark.parametrize("rows, channels", [(1, 256), (7, 160), (8, 333)])
+def test_a_sum_along_many_numbers_of_16_bits_has_them_all(rows, channels, reduce, tmp_path):
+    """[htp.reduce.2]: behind a linear layer some blocks of 32 were left out, 12 to 14 dB."""
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(32, channels).requires_grad_(False)
+    model = Function(lambda x: reduce(torch.relu(layer(x)), -1, keepdim=True))
+    assert decibels_on_the_library(model, torch.randn(4, 1, rows, 32), "16a8w", tmp_path, "--fail-on-fallback") > 55
+
+
+def heads(x):
+    return x[:, None, None].expand(1, 1, 4, 32, 32).reshape(1, 4, 32, 32)
+
+
+@pytest.mark.parametrize("precision, least", [("8a8w", 25), ("16a8w", 40), ("fp16", 55)])
+@pytest.mark.parametrize("use", [lambda x, v: heads(v), lambda x, v: x[..., :32] @ heads(v)])
+def test_heads_that_are_repeated_have_all_rows_where_these_are_as_many_as_columns(use, precision, least, tmp_path):
+    """[htp.reshape.1]: on a grid the first row alone, 0 dB; with floats the library crashed."""
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(64, 32).requires_grad_(False)
+    model = Function(lambda x: use(x, layer(x[:, 0])))
+    assert decibels_on_the_library(model, torch.randn(4, 1, 4, 32, 64), precision, tmp_path, "--fail-on-fallback") > least

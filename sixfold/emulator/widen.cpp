@@ -103,6 +103,12 @@ std::vector<uint32_t> axes_of(const TensorDef& t) {  // but those of one
   return out;
 }
 
+// A Reshape that adds or drops axes of one.
+bool is_same_in_other_axes(const OpDef& op, std::span<const TensorDef> tensors) {
+  return op.type == "Reshape" && !op.in.empty() && op.in[0] != kNone &&
+         axes_of(tensors[op.in[0]]) == axes_of(tensors[op.out[0]]);
+}
+
 // The op whose results the device computed into its tiles, if tensor t has them there.
 const OpDef* made_in_tiles(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring) {
   bool same_axes = true;
@@ -125,24 +131,28 @@ const OpDef* made_in_tiles(uint32_t t, std::span<const TensorDef> tensors, const
   return nullptr;
 }
 
+// Which axes of what it reads a Transpose's result has; none where it cannot say.
+std::vector<uint32_t> order_of(const OpDef& transpose, size_t rank) {
+  for (const ParamDef& p : transpose.params) {
+    if (p.name != "perm" || p.bytes.size() != rank * sizeof(uint32_t)) continue;
+    std::vector<uint32_t> order(rank);
+    std::memcpy(order.data(), p.bytes.data(), p.bytes.size());
+    return order;
+  }
+  return {};
+}
+
 // How tensor t, which is converted from 16 bits to 16, lies when it is.
 void place(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring, TensorDef& out) {
   const OpDef* made = wiring.maker[t];
-  while (made && made->type == "Reshape" && !made->in.empty() && made->in[0] != kNone &&
-         axes_of(tensors[made->in[0]]) == axes_of(tensors[made->out[0]]))
-    made = wiring.maker[made->in[0]];
+  while (made && is_same_in_other_axes(*made, tensors)) made = wiring.maker[made->in[0]];
   if (!made || made->type != "Transpose" || made->in.empty() || made->in[0] == kNone) {
     out.in_tiles = made_in_tiles(t, tensors, wiring) != nullptr;
     return;
   }
   const TensorDef& before = tensors[made->in[0]];
-  std::vector<uint32_t> order;
-  for (const ParamDef& p : made->params) {
-    if (p.name != "perm") continue;
-    order.resize(p.bytes.size() / sizeof(uint32_t));
-    std::memcpy(order.data(), p.bytes.data(), order.size() * sizeof(uint32_t));
-  }
-  if (order.size() != before.rank()) return;
+  std::vector<uint32_t> order = order_of(*made, before.rank());
+  if (order.empty()) return;
   std::erase_if(order, [&](uint32_t axis) { return before.dims[axis] == 1; });
   const OpDef* maker = made_in_tiles(made->in[0], tensors, wiring);
   const auto is = [maker](const char* type) { return maker && maker->type == type; };
@@ -160,6 +170,82 @@ void place(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring,
     if (out.dims[d] != 1) out.places[d] = strides[order[axis++]];
 }
 
+// The first axis that an op makes longer or shorter.
+size_t first_changed_axis(const OpDef& op, std::span<const TensorDef> tensors) {
+  const std::vector<uint32_t>&from = tensors[op.in[0]].dims, &to = tensors[op.out[0]].dims;
+  return static_cast<size_t>(std::ranges::mismatch(from, to).in1 - from.begin());
+}
+
+// Whether what is converted for products of 16 by 16 bits, as their second operand, lies in tiles then: where
+// its last two axes were just swapped, if an op made what was, and some of what is of three matrices or more.
+bool is_factor_in_tiles(const OpDef& convert, std::span<const TensorDef> tensors, const Wiring& wiring) {
+  const uint32_t t = convert.in[0], y = convert.out[0];
+  const auto multiplies = [&](const OpDef* reader) {
+    return reader->type == "MatMul" && reader->in.size() > 1 && reader->in[0] != y && reader->in[1] == y;
+  };
+  const TensorDef& x = tensors[t];
+  if (!is_wide(x) || !is_wide(tensors[y]) || x.rank() < 2 || wiring.readers[y].empty() ||
+      !std::ranges::all_of(wiring.readers[y], multiplies))
+    return false;
+  const size_t rank = x.rank(), rows = rank - 2;
+  uint32_t matrices = 1;
+  for (size_t d = 0; d < rows; ++d) matrices *= x.dims[d];
+  const uint32_t heads = rows > 0 ? x.dims[rows - 1] : 1;
+  const bool many = heads > 1 && matrices > 2, batches = many && matrices > heads;
+  const OpDef* made = wiring.maker[t];
+  if (!made || made->in.empty() || made->in[0] == kNone) return false;
+  if (made->type == "Transpose") {
+    std::vector<uint32_t> order = order_of(*made, tensors[made->in[0]].rank());
+    if (order.size() < 2) return false;
+    std::swap(order[order.size() - 2], order.back());
+    if (!batches && !std::ranges::is_sorted(order)) return false;
+    while (made && (made->type == "Transpose" || made->type == "Reshape") && !made->in.empty() &&
+           made->in[0] != kNone)
+      made = wiring.maker[made->in[0]];
+    if (!made || made->in.empty() || made->in[0] == kNone) return made != nullptr;
+    // A part of the first axis goes before what was transposed before.
+    return batches || made->type != "StridedSlice" || first_changed_axis(*made, tensors) != 0;
+  }
+  const bool reshaped = made->type == "Reshape";
+  while (made && is_same_in_other_axes(*made, tensors)) made = wiring.maker[made->in[0]];
+  if (!made || made->in.empty() || made->in[0] == kNone) return false;
+  if (made->type == "Convert") return qnn::size_of(tensors[made->in[0]].dtype) == 1;
+  if (made->type == "Tile") return many;
+  if (made->type == "ElementWiseMultiply") return many && has_whole_tiles(rows_of(x));
+  const size_t axis = first_changed_axis(*made, tensors), own = tensors[made->out[0]].rank();
+  if (made->type == "Concat") return many && axis + 2 >= own;
+  if (made->type != "StridedSlice") return false;
+  if (axis + 1 < own) return batches && reshaped && axis == 0;
+  // The device takes the part before it transposes, unless others read the whole.
+  const OpDef* before = wiring.maker[made->in[0]];
+  const bool moves = before && before->type == "Transpose" && wiring.readers[made->in[0]].size() == 1;
+  return moves ? batches : many;
+}
+
+// The encoding of a sum that a conversion to numbers as wide alone reads, maybe behind reshapes that add or
+// drop axes of one: the conversion's, in its own type.
+std::optional<qnn::ScaleOffset> converted_sum(const OpDef& convert, std::span<const TensorDef> tensors,
+                                              const Wiring& wiring) {
+  uint32_t t = convert.in[0];
+  const OpDef* made = wiring.maker[t];
+  for (; made && is_same_in_other_axes(*made, tensors) && wiring.readers[t].size() == 1;
+       made = wiring.maker[t])
+    t = made->in[0];
+  if (!made || made->type != "ElementWiseAdd" || wiring.readers[t].size() != 1 ||
+      tensors[t].kind != TensorKind::native)
+    return std::nullopt;
+  const TensorDef &x = tensors[convert.in[0]], &y = tensors[convert.out[0]];
+  const auto is_signed = [](const TensorDef& t) {
+    return t.dtype == DataType::sfixed8 || t.dtype == DataType::sfixed16;
+  };
+  if (!qnn::is_fixed(y.dtype) || y.is_per_channel() || qnn::size_of(x.dtype) != qnn::size_of(y.dtype) ||
+      qnn::size_of(y.dtype) > 2)
+    return std::nullopt;
+  qnn::ScaleOffset q = y.encoding();
+  q.offset += ((is_signed(x) ? 1 : 0) - (is_signed(y) ? 1 : 0)) * (is_wide(y) ? 32768 : 128);
+  return q;
+}
+
 // Whether op reads tensor t in tiles, so that what made it computes there, too.
 bool reads_tiles(const OpDef& op, uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring) {
   if (op.in.empty() || op.in[0] != t || op.out.empty() || op.out[0] == kNone) return false;
@@ -174,15 +260,21 @@ bool reads_tiles(const OpDef& op, uint32_t t, std::span<const TensorDef> tensors
   const TensorDef& x = tensors[t];
   return op.type == "MatMul" && x.rank() > 1 && (has_one_matrix(x) || x.dims[x.rank() - 2] % 8 != 0);
 }
-// A product of 16 bits with one number above zero that is read in tiles alone.
-bool is_tiled_product(const OpDef& op, std::span<const TensorDef> tensors, const Wiring& wiring) {
+// A product of 16 bits with one number above zero that is read in tiles alone, or of what had 8 bits and was
+// converted there.
+bool is_tiled_product(const OpDef& op, const std::vector<bool>& tiled, std::span<const TensorDef> tensors,
+                      const Wiring& wiring) {
   if (op.type != "ElementWiseMultiply" || op.in.size() != 2 || op.out.size() != 1) return false;
   const uint32_t y = op.out[0];
-  if (op.in[0] == kNone || op.in[1] == kNone || tensors[y].kind != TensorKind::native) return false;
+  if (op.in[0] == kNone || op.in[1] == kNone) return false;
   const bool first = tensors[op.in[0]].is_constant();
   const TensorDef &one = tensors[op.in[first ? 0 : 1]], &x = tensors[op.in[first ? 1 : 0]];
-  return one.is_constant() && one.count() == 1 && !x.is_constant() && is_wide(one) && is_wide(x) &&
-         is_wide(tensors[y]) && x.dims == tensors[y].dims && !wiring.readers[y].empty() &&
+  if (!one.is_constant() || one.count() != 1 || x.is_constant() || !is_wide(one) || !is_wide(x) ||
+      !is_wide(tensors[y]) || x.dims != tensors[y].dims)
+    return false;
+  const uint32_t of = op.in[first ? 1 : 0];
+  if (tiled[of] && wiring.maker[of] && wiring.maker[of]->type == "Convert") return true;
+  return tensors[y].kind == TensorKind::native && !wiring.readers[y].empty() &&
          std::ranges::all_of(wiring.readers[y],
                              [&](const OpDef* reader) { return reads_tiles(*reader, y, tensors, wiring); });
 }
@@ -294,11 +386,23 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
       TensorDef& to = out.emplace(t, tensors[t]).first->second;
       to.quantization = ScaleOffset{to.encoding().scale, -128};
     }
-    if (is_tiled_product(op, tensors, wiring))
+    if (is_tiled_product(op, tiled, tensors, wiring))
       out.emplace(op.out[0], tensors[op.out[0]]).first->second.in_tiles = true;
     if (op.type == "Convert" && op.in.size() == 1 && op.in[0] != kNone &&
-        tensors[op.in[0]].kind == TensorKind::native && qnn::is_fixed(tensors[op.in[0]].dtype))
-      place(op.in[0], tensors, wiring, out.emplace(op.in[0], tensors[op.in[0]]).first->second);
+        tensors[op.in[0]].kind == TensorKind::native && qnn::is_fixed(tensors[op.in[0]].dtype)) {
+      TensorDef& converted = out.emplace(op.in[0], tensors[op.in[0]]).first->second;
+      if (op.out.size() != 1 || op.out[0] == kNone) continue;
+      if (const auto q = converted_sum(op, tensors, wiring)) {
+        converted.quantization = *q;
+        // What lies between moves numbers as they are.
+        for (const OpDef* made = wiring.maker[op.in[0]]; made->type == "Reshape";
+             made = wiring.maker[made->in[0]])
+          out.emplace(made->in[0], tensors[made->in[0]]).first->second.quantization = *q;
+      } else if (is_factor_in_tiles(op, tensors, wiring))
+        converted.in_tiles = true;
+      else
+        place(op.in[0], tensors, wiring, converted);
+    }
     if (op.type == "Dequantize" && op.in.size() == 1 && op.in[0] != kNone && op.out.size() == 1 &&
         tensors[op.in[0]].dtype == DataType::ufixed8 && tensors[op.in[0]].kind == TensorKind::native &&
         leaves_in_tiles(op.in[0], tensors, wiring))

@@ -21,6 +21,16 @@ const char* type_of(Op op) {
   }
 }
 
+// Of a sum of 160 numbers of 16 bits or more along the last axis alone Qualcomm's library leaves blocks of 32
+// out. In a column all count.  [htp.reduce.2]
+bool leaves_blocks_out(const Lowering& l, TensorRef x, const std::vector<uint32_t>& axes) {
+  if ((l.op() != Op::sum && l.op() != Op::mean) || axes.empty()) return false;
+  if (!l.quantized() || fixed_bytes(*l.encoding(0)) != 2) return false;
+  const std::vector<uint32_t>& dims = l.spec(x).dims;
+  return axes.back() + 1 == dims.size() && dims.back() >= 160 &&
+         std::all_of(axes.begin(), axes.end() - 1, [&](uint32_t a) { return dims[a] == 1; });
+}
+
 }  // namespace
 
 void reduce(Lowering& l) {
@@ -29,11 +39,11 @@ void reduce(Lowering& l) {
   std::vector<uint32_t> axes;
   for (const int64_t d : l.attrs().ints("dims")) axes.push_back(static_cast<uint32_t>(l.axis(d)));
   std::sort(axes.begin(), axes.end());
+  TensorRef x = l.in();
+  const TensorRef y = l.out();
+  if (!l.status().ok()) return;
   // The largest and the smallest of more than four axes: axis by axis, as the middle one of three.
   if (l.rank() > 4 && (l.op() == Op::amax || l.op() == Op::amin)) {
-    TensorRef x = l.in();
-    const TensorRef y = l.out();
-    if (!l.status().ok()) return;
     std::vector<uint32_t> dims = l.spec(x).dims;
     for (const uint32_t axis : axes) {
       const std::vector<uint32_t> three = around_axis(dims, axis);
@@ -44,14 +54,18 @@ void reduce(Lowering& l) {
     }
     return l.add("Reshape", {x}, {y});
   }
+  if (leaves_blocks_out(l, x, axes)) {
+    const std::vector<uint32_t> three = around_axis(l.spec(x).dims, axes.back());
+    const TensorRef part = l.temp({three[0], 1, 1}, y);
+    l.add(type, {l.reshape(x, three)}, {part}, {words("axes", {1}), {"keep_dims", true}});
+    return l.add("Reshape", {part}, {y});
+  }
   // A result of no axes is [1] to the device, which counts them: reduce to all ones, then name it [1].
   const bool to_number = l.out_type().rank() == 0;
   const bool keep = l.attrs().flag("keepdim") && !to_number;
-  if (!to_number)
-    return l.add(type, {l.in()}, {l.out()}, {words("axes", std::move(axes)), {"keep_dims", keep}});
-  const TensorRef y = l.out();
+  if (!to_number) return l.add(type, {x}, {y}, {words("axes", std::move(axes)), {"keep_dims", keep}});
   const TensorRef ones = l.temp(std::vector<uint32_t>(l.rank(), 1), y);
-  l.add(type, {l.in()}, {ones}, {words("axes", std::move(axes)), {"keep_dims", true}});
+  l.add(type, {x}, {ones}, {words("axes", std::move(axes)), {"keep_dims", true}});
   l.add("Reshape", {ones}, {y});
 }
 

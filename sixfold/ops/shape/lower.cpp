@@ -112,9 +112,22 @@ bool holds_windows(const Lowering& l) {
   return std::any_of(users.begin(), users.end(), is_held);
 }
 
+// A square matrix as a tensor of five axes. Of a linear layer, Qualcomm's library has its first row alone,
+// and with floats it crashes where such a one is repeated. What goes through a line is whole. [htp.reshape.1]
+bool is_square_of_five(const std::vector<uint32_t>& dims) {
+  return dims.size() == 5 && dims[0] * dims[1] * dims[2] == 1 && dims[3] == dims[4] && dims[3] > 1;
+}
+
 }  // namespace
 
-void reshape(Lowering& l) { l.add("Reshape", {l.in()}, {l.out()}); }
+void reshape(Lowering& l) {
+  TensorRef x = l.in();
+  const TensorRef y = l.out();
+  if (!l.status().ok()) return;
+  const std::vector<uint32_t>& dims = l.spec(y).dims;
+  if (is_square_of_five(dims)) x = l.reshape(x, {1, dims[3] * dims[4]});
+  l.add("Reshape", {x}, {y});
+}
 
 // The operand as it is there, the result as its users want it: one Transpose between them, or none.
 void permute(Lowering& l) {
@@ -159,7 +172,16 @@ void expand(Lowering& l) {
   if (in.size() != out.size()) return l.refuse("it adds axes");
   Shape multiples;
   for (size_t i = 0; i < in.size(); ++i) multiples.push_back(in[i] == 0 ? 1 : out[i] / in[i]);
-  l.add("Tile", {l.in()}, {l.out()}, {words("multiples", l.per_axis(multiples))});
+  const TensorRef x = l.in(), y = l.out();
+  if (!l.status().ok()) return;
+  const std::vector<uint32_t>&from = l.spec(x).dims, &to = l.spec(y).dims;
+  if (is_square_of_five(from) && to[3] == from[3] && to[4] == from[4]) {
+    const uint32_t copies = to[0] * to[1] * to[2], line = to[3] * to[4];
+    const TensorRef part = l.temp({copies, line}, y);
+    l.add("Tile", {l.reshape(x, {1, line})}, {part}, {words("multiples", {2}, {copies, 1})});
+    return l.add("Reshape", {part}, {y});
+  }
+  l.add("Tile", {x}, {y}, {words("multiples", l.per_axis(multiples))});
 }
 
 void slice(Lowering& l) {
