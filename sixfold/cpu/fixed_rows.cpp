@@ -206,6 +206,52 @@ void slope_row_here(const SlopeRow& s, const void* x, int64_t step_x, const void
   });
 }
 
+void kink_row_here(const KinkRow& given, const uint16_t* __restrict x, const int32_t* __restrict below,
+                   int64_t step, uint16_t* __restrict y, int64_t n) {
+  const KinkRow k = given;  // results cannot change it
+  const auto zero = static_cast<uint32_t>(k.zero) << k.shift;
+  const auto result = [&](int32_t v, int32_t slope) {
+    const auto sum = static_cast<int32_t>(static_cast<uint32_t>(v * (v < 0 ? slope : k.above)) + zero);
+    const int32_t q = ((sum >> (k.shift - 1)) + 1) >> 1;
+    return static_cast<uint16_t>(std::min(std::max(q, 0), 65535));
+  };
+  if (step == 0) {
+    const int32_t slope = *below;
+    for (int64_t i = 0; i < n; ++i) y[i] = result(x[i] + k.offset, slope);
+  } else {
+    for (int64_t i = 0; i < n; ++i) y[i] = result(x[i] + k.offset, below[i]);
+  }
+}
+
+template <typename D, typename T>
+void sum_slopes(D d, const SumSlopeRow& s, const int32_t* sums, T* y, int64_t n, int64_t* at) {
+  const hn::Rebind<int32_t, D> di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto half = hn::Set(d, s.half), zero = hn::Set(d, s.zero), one = hn::Set(d, 1.0);
+  const auto most = hn::Set(d, 0x1p30);
+  int64_t i = *at;
+  for (; i + lanes <= n; i += lanes) {
+    const auto sum = hn::PromoteTo(d, hn::LoadU(di, sums + i));
+    const auto below = hn::Lt(sum, hn::Zero(d));
+    const auto own = [&](const double* const* of) {
+      return hn::IfThenElse(below, hn::LoadU(d, of[0] + i), hn::LoadU(d, of[1] + i));
+    };
+    const auto whole = hn::Max(hn::Min(hn::Floor(hn::Mul(sum, own(s.up))), most), hn::Neg(most));
+    const auto t = hn::Add(hn::Add(whole, whole), one);
+    const auto q = hn::Floor(hn::Add(hn::Mul(t, own(s.factor)), half));
+    store_reals(d, hn::Add(q, zero), 0, sizeof(T) == 1 ? 255 : 65535, y + i);
+  }
+  *at = i;
+}
+void slope_sums_here(const SumSlopeRow& s, const int32_t* sums, Stored stored, void* y, int64_t n) {
+  const auto all = [&](auto* to) {
+    int64_t i = 0;
+    sum_slopes(Reals(), s, sums, to, n, &i);
+    sum_slopes(OneReal(), s, sums, to, n, &i);
+  };
+  is_wide(stored) ? all(static_cast<uint16_t*>(y)) : all(static_cast<uint8_t*>(y));
+}
+
 void softmax_row_here(const SoftmaxRow& s, const void* x, void* y, int64_t n, uint32_t* scratch) {
   with_stored(s.in, [&](auto t) {
     using T = decltype(t);
@@ -238,6 +284,8 @@ HWY_EXPORT(fixed_pair_here);
 HWY_EXPORT(clamp_row_here);
 HWY_EXPORT(hard_swish_bytes_here);
 HWY_EXPORT(slope_row_here);
+HWY_EXPORT(kink_row_here);
+HWY_EXPORT(slope_sums_here);
 HWY_EXPORT(softmax_row_here);
 
 // quant_kernels() first: the environment may keep all SIMD code to fewer instructions.
@@ -258,6 +306,15 @@ void slope_row(const SlopeRow& s, const void* x, int64_t step_x, const void* slo
                void* y, int64_t n) {
   quant_kernels();
   HWY_DYNAMIC_DISPATCH(slope_row_here)(s, x, step_x, slope, step_slope, y, n);
+}
+void kink_row(const KinkRow& row, const uint16_t* x, const int32_t* below, int64_t step, uint16_t* y,
+              int64_t n) {
+  quant_kernels();
+  HWY_DYNAMIC_DISPATCH(kink_row_here)(row, x, below, step, y, n);
+}
+void slope_sums(const SumSlopeRow& row, const int32_t* sums, Stored stored, void* y, int64_t n) {
+  quant_kernels();
+  HWY_DYNAMIC_DISPATCH(slope_sums_here)(row, sums, stored, y, n);
 }
 void softmax_row(const SoftmaxRow& s, const void* x, void* y, int64_t n, uint32_t* scratch) {
   quant_kernels();

@@ -72,6 +72,23 @@ struct SlopeRow {
 void slope_row(const SlopeRow& row, const void* x, int64_t step_x, const void* slope, int64_t step_slope,
                void* y, int64_t n);
 
+// The same of 16 bits, without a sign, as the device has it: y = ((x + offset) * m + zero * 2^shift) /
+// 2^shift, rounded, halves up, where m is `above`, or below[i] where x + offset is negative. The sum is one
+// of 32 bits, which what is beyond it wraps around to. step: of `below`, 1 or 0.
+struct KinkRow {
+  int32_t offset = 0, above = 0, shift = 1, zero = 0;
+};
+void kink_row(const KinkRow& row, const uint16_t* x, const int32_t* below, int64_t step, uint16_t* y,
+              int64_t n);
+
+// Slopes over sums, whole numbers in doubles: t = 2 floor(sum * up) + 1, at most 2^31, y = clamp(floor(t *
+// factor + half) + zero). [0]: of sums below zero.
+struct SumSlopeRow {
+  const double *up[2] = {}, *factor[2] = {};
+  double half = 0, zero = 0;
+};
+void slope_sums(const SumSlopeRow& row, const int32_t* sums, Stored stored, void* y, int64_t n);
+
 // Whether numbers came as floats or were computed as halves.
 enum class RealType : uint8_t { f32, f16 };
 // The nearest of x times the float of 1 / scale, ties away from zero, saturated; NaN is the smallest. Of 8

@@ -111,6 +111,56 @@ TEST(fixed_rows, hard_swish_of_wide_sums_has_a_gate_of_20_bits) {
   }
 }
 
+TEST(fixed_rows, slopes_of_words_wrap_around_at_32_bits) {
+  Random random;
+  for (const size_t n : {1u, 7u, 16u, 61u})
+    for (const int64_t step : {0, 1}) {
+      const KinkRow row{.offset = -static_cast<int32_t>(random.pick(0, 65535)),
+                        .above = static_cast<int32_t>(random.pick(4096, 32767)),
+                        .shift = static_cast<int32_t>(random.pick(1, 15)),
+                        .zero = static_cast<int32_t>(random.pick(0, 65535))};
+      std::vector<uint16_t> x(n), y(n);
+      std::vector<int32_t> below(n);
+      for (size_t i = 0; i < n; ++i) {
+        x[i] = static_cast<uint16_t>(random.pick(0, 65535));
+        below[i] = static_cast<int32_t>(random.pick(-32767, 32767));
+      }
+      kink_row(row, x.data(), below.data(), step, y.data(), static_cast<int64_t>(n));
+      for (size_t i = 0; i < n; ++i) {
+        const int64_t v = x[i] + row.offset, slope = v < 0 ? below[step ? i : 0] : row.above;
+        const auto sum = static_cast<int32_t>(v * slope + (int64_t{row.zero} << row.shift));
+        const int64_t q = (int64_t{sum} + (int64_t{1} << (row.shift - 1))) >> row.shift;
+        ASSERT_EQ(y[i], std::clamp<int64_t>(q, 0, 65535)) << x[i];
+      }
+    }
+}
+
+TEST(fixed_rows, slopes_of_sums_have_a_factor_for_each_side) {
+  Random random;
+  for (const size_t n : {1u, 7u, 16u, 61u})
+    for (const Stored stored : {Stored::u8, Stored::u16}) {
+      std::vector<int32_t> sums(n);
+      std::vector<double> up[2], factor[2];
+      for (size_t i = 0; i < n; ++i) {
+        sums[i] = static_cast<int32_t>(random.pick(-200000, 200000));
+        for (const int side : {0, 1}) {
+          up[side].push_back(std::ldexp(1.0, static_cast<int>(random.pick(-8, 8))));
+          factor[side].push_back(static_cast<double>(random.pick(1 << 21, 1 << 22)) * 0x1p-30);
+        }
+      }
+      std::vector<std::byte> y(n * (is_wide(stored) ? 2 : 1));
+      slope_sums({{up[0].data(), up[1].data()}, {factor[0].data(), factor[1].data()}, 0.5, 77}, sums.data(),
+                 stored, y.data(), static_cast<int64_t>(n));
+      const std::vector<int32_t> got = numbers(y, stored);
+      for (size_t i = 0; i < n; ++i) {
+        const size_t side = sums[i] < 0 ? 0 : 1;
+        const double t = 2 * std::floor(sums[i] * up[side][i]) + 1;
+        const double want = std::floor(t * factor[side][i] + 0.5) + 77;
+        ASSERT_EQ(got[i], std::clamp<double>(want, lowest(stored), highest(stored))) << sums[i];
+      }
+    }
+}
+
 TEST(fixed_rows, hard_swish_of_byte_sums_has_a_gate_of_few_bits) {
   Random random;
   for (const size_t n : {1u, 7u, 16u, 61u}) {

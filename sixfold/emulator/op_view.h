@@ -33,6 +33,7 @@ struct TensorDef {
   bool cut_at_zero = false;  // of 8 bits: a Relu reads the sums (widen.h)
   // Of 16 bits: converted as the op that made it adds; of 8: becomes floats in tiles (widen.h).
   bool in_tiles = false;
+  bool is_factor = false;  // a product with one number that a Softmax does itself (widen.h)
   bool tiled_sum = false;  // of 16 bits: a sum in tiles (widen.h)
   // Of 16 bits: how far each axis went before a transposition, which the device converts first (widen.h).
   std::vector<uint32_t> places;

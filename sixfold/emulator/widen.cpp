@@ -77,14 +77,16 @@ std::vector<uint32_t> written_as_bytes(const OpDef& op, std::span<const TensorDe
   return {};
 }
 
-// Filters of one channel that skip pixels are the vector unit's, which hands on what its tensor holds.
-bool skips_pixels(const OpDef& op) {
+// Whether a parameter of numbers, a stride or dilation, has one but 1.
+bool skips(const OpDef& op, std::string_view name) {
   for (const ParamDef& p : op.params)
-    if (p.name == "stride" && op.type == "DepthWiseConv2d")
+    if (p.name == name)
       for (size_t i = 0; i < p.bytes.size(); i += sizeof(uint32_t))
         if (p.bytes[i] != std::byte{1}) return true;
   return false;
 }
+// Filters of one channel that skip pixels are the vector unit's, which hands on what its tensor holds.
+bool skips_pixels(const OpDef& op) { return op.type == "DepthWiseConv2d" && skips(op, "stride"); }
 
 bool is_wide(const TensorDef& t) { return qnn::is_fixed(t.dtype) && qnn::size_of(t.dtype) == 2; }
 
@@ -350,6 +352,43 @@ bool hands_on_sums(const OpDef& made, std::span<const TensorDef> tensors) {
   return has_one_matrix(x) && (!is_wide(x) || rows <= 32 || rows % 8 == 0);
 }
 
+bool is_filter(const OpDef& op) {
+  return op.type == "Conv2d" || op.type == "DepthWiseConv2d" || op.type == "TransposeConv2d";
+}
+
+// What made tensor t, behind reshapes that keep the last axis, of 16 bits behind a filter all axes but those
+// of one. Null where somebody else reads it, too. `between`: the tensors.
+const OpDef* made_for_one(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring,
+                          std::vector<uint32_t>& between) {
+  bool same_axes = true;
+  while (true) {
+    if (wiring.readers[t].size() != 1 || tensors[t].kind != TensorKind::native) return nullptr;
+    between.push_back(t);
+    const OpDef* made = wiring.maker[t];
+    if (!made || made->in.empty() || made->in[0] == kNone) return nullptr;
+    if (made->type != "Reshape")
+      return same_axes || !is_wide(tensors[t]) || !is_filter(*made) ? made : nullptr;
+    const TensorDef &from = tensors[made->in[0]], &to = tensors[t];
+    if (from.rank() == 0 || to.rank() == 0 || from.dims.back() != to.dims.back()) return nullptr;
+    same_axes = same_axes && axes_of(from) == axes_of(to);
+    t = made->in[0];
+  }
+}
+
+// Whether a Prelu that alone reads what `made` gives sees its sums. Not so those of one channel that are
+// dilated, or have one tap of 16 bits, nor with 8 bits dilated ones; of transposed ones those of 8 bits do
+// that have several phases.
+bool hands_on_to_prelu(const OpDef& made, std::span<const TensorDef> tensors) {
+  const std::vector<uint32_t>& filter = tensors[made.in[1]].dims;
+  const bool wide = is_wide(tensors[made.in[0]]);
+  if (made.type == "DepthWiseConv2d")
+    return !skips_pixels(made) && !skips(made, "dilation") && filter.size() > 1 &&
+           (!wide || filter[0] * filter[1] > 1);
+  if (made.type == "TransposeConv2d") return !wide && skips(made, "stride");
+  if (made.type == "Conv2d") return wide || !skips(made, "dilation");
+  return made.type == "FullyConnected" && has_one_matrix(tensors[made.in[0]]);
+}
+
 // The sums in their unit, which differs by channel; of 16 bits in parts of 256 of it.
 std::optional<TensorDef> sums(const TensorDef& between, const TensorDef& x, const TensorDef& weights) {
   if (between.rank() == 0 || !FixedWeights(weights, 1).are_bytes()) return std::nullopt;
@@ -361,6 +400,63 @@ std::optional<TensorDef> sums(const TensorDef& between, const TensorDef& x, cons
     q.channels.push_back({parts * x.encoding().scale * weights.channel_encoding(c).scale, 0});
   wide.quantization = std::move(q);
   return wide;
+}
+
+// Sums that a Prelu alone reads; a channel's unit is a share of the largest.
+void widen_for_prelu(const OpDef& prelu, std::span<const TensorDef> tensors, const Wiring& wiring,
+                     std::map<uint32_t, TensorDef>& out) {
+  if (prelu.type != "Prelu" || prelu.in.size() != 2 || prelu.in[0] == kNone || prelu.in[1] == kNone ||
+      prelu.out.size() != 1)
+    return;
+  std::vector<uint32_t> between;
+  const OpDef* made = made_for_one(prelu.in[0], tensors, wiring, between);
+  if (!made || made->in.size() < 2 || made->in[1] == kNone || !hands_on_to_prelu(*made, tensors)) return;
+  const TensorDef &x = tensors[made->in[0]], &weights = tensors[made->in[1]], &y = tensors[prelu.out[0]],
+                  &slopes = tensors[prelu.in[1]];
+  const bool known = made->in.size() < 3 || made->in[2] == kNone || !tensors[made->in[2]].is_present() ||
+                     tensors[made->in[2]].is_constant();
+  const int64_t channels = y.rank() > 0 ? y.dims.back() : 0;
+  if (!known || !weights.is_constant() || (x.dtype != DataType::ufixed8 && x.dtype != DataType::ufixed16) ||
+      y.dtype != x.dtype || y.dims != tensors[between[0]].dims || !slopes.is_constant() || !slopes.data ||
+      slopes.is_per_channel() || slopes.rank() == 0 ||
+      (slopes.count() != 1 && (slopes.count() != channels || slopes.dims.back() != channels)))
+    return;
+  float largest = 0;
+  for (int64_t c = 0; c < channels; ++c)
+    largest = std::max(largest, weights.channel_encoding(static_cast<size_t>(c)).scale);
+  const float unit = x.encoding().scale * largest * (is_wide(x) ? 256 : 1);
+  for (const uint32_t t : between) {
+    std::optional<TensorDef> wide = sums(tensors[t], x, weights);
+    if (!wide || tensors[t].dtype != x.dtype) return;
+    auto& q = std::get<qnn::AxisScaleOffset>(wide->quantization);
+    for (size_t c = 0; c < q.channels.size(); ++c)
+      q.channels[c].scale = unit * (weights.channel_encoding(c).scale / largest);
+    out.emplace(t, std::move(*wide));
+  }
+}
+
+// A Softmax of a product with one constant number above zero, the second operand, takes the number into its
+// own scale: what lies between are the other operand's numbers, in steps that are as much larger.
+void scale_softmax(const OpDef& softmax, std::span<const TensorDef> tensors, const Wiring& wiring,
+                   std::map<uint32_t, TensorDef>& out) {
+  if (softmax.type != "Softmax" || softmax.in.empty() || softmax.in[0] == kNone) return;
+  std::vector<uint32_t> between;
+  const OpDef* made = made_for_one(softmax.in[0], tensors, wiring, between);
+  if (!made || made->type != "ElementWiseMultiply" || made->in.size() != 2 || made->in[1] == kNone) return;
+  const TensorDef &x = tensors[made->in[0]], &one = tensors[made->in[1]], &y = tensors[between.back()];
+  if (!(x.dtype == DataType::ufixed8 || x.dtype == DataType::ufixed16) || x.is_constant() ||
+      x.dtype != y.dtype || x.dims != y.dims || !one.is_constant() || !one.data || one.count() != 1 ||
+      one.dtype != x.dtype)
+    return;
+  const int32_t code = is_wide(one) ? one.values<uint16_t>()[0] : one.values<uint8_t>()[0];
+  const float factor = static_cast<float>(code + one.encoding().offset) * one.encoding().scale;
+  if (!(factor > 0)) return;
+  for (const uint32_t t : between) {
+    TensorDef scaled = tensors[t];
+    scaled.quantization = ScaleOffset{x.encoding().scale * factor, x.encoding().offset};
+    scaled.is_factor = true;
+    out.insert_or_assign(t, std::move(scaled));
+  }
 }
 
 }  // namespace
@@ -407,6 +503,8 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
         tensors[op.in[0]].dtype == DataType::ufixed8 && tensors[op.in[0]].kind == TensorKind::native &&
         leaves_in_tiles(op.in[0], tensors, wiring))
       out.emplace(op.in[0], tensors[op.in[0]]).first->second.in_tiles = true;
+    widen_for_prelu(op, tensors, wiring, out);
+    scale_softmax(op, tensors, wiring, out);
     const bool swish = is_neuron(op, "HardSwish"), relu = is_neuron(op, "Relu");
     if (!(swish || relu) || op.in.empty() || op.in[0] == kNone || op.out.size() != 1) continue;
     const uint32_t t = op.in[0];

@@ -21,7 +21,10 @@ namespace sixfold::emulator {
 // A product of 16 bits with one number that is read in tiles alone is a conversion of the other operand,
 // there. A sum of 16 bits is in tiles if its second operand is, and its first is as well or is a sum or
 // difference: what a linear layer, a product with one constant matrix (but of 12, 20 or 28 rows), a
-// conversion from 8 bits (but of one tile's 8 rows) or such a sum gave.
+// conversion from 8 bits (but of one tile's 8 rows) or such a sum gave. A Prelu that alone reads a
+// convolution or a linear layer (with 16 bits no depthwise one of one tap), also behind reshapes that keep
+// the channels, sees its sums. A product with one number that a Softmax alone reads is none: the Softmax has
+// the number in its scale.
 std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors, std::span<const OpDef> ops);
 
 }  // namespace sixfold::emulator

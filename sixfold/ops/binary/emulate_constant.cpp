@@ -95,6 +95,11 @@ Result<std::optional<Step>> prepare_with_constant(const OpView& op, Prepare& pre
     SF_ASSIGN(const uint8_t* table, gated_table(op.in(from), y, prepare));
     return std::optional(prepare.step(Table{table, y.count(), from}));
   }
+  if (y.is_factor) {
+    Step step = prepare.step(Move{y.size_bytes(), 0});
+    step.copies = true;
+    return std::optional(step);
+  }
   const bool adds = op.type == "ElementWiseAdd";
   if (!adds && op.type != "ElementWiseSubtract" && op.type != "ElementWiseMultiply")
     return std::optional<Step>();

@@ -1,9 +1,11 @@
 // Division, powers, remainders and slopes on the emulator: the exact function of the two reals, rounded once
 // to the nearest, ties away from zero. Fixed point divides by reciprocals of its own (emulate_quotient.h; a
-// floor of 16 bits does not), plain integers as integers.
+// floor of 16 bits does not), plain integers as integers. Slopes of 16 bits, and those of sums, have
+// multipliers of their own.
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <vector>
 
 #include "sixfold/cpu/half_rows.h"
@@ -140,6 +142,102 @@ struct Slopes {
   }
 };
 
+// What numbers below zero are multiplied by, constants: floats as the device makes them.
+std::vector<float> slopes_of(const TensorDef& by) {
+  std::vector<float> slopes(static_cast<size_t>(by.count()));
+  cpu::dequantize_row(stored_as(by.dtype), Codec::of(by).rows(), by.data, slopes.data(), by.count());
+  return slopes;
+}
+
+// Slopes of 16 bits as the vector unit has them: multipliers of 15 bits, cut, for the larger of one and the
+// slopes.
+struct Kinks {
+  Kinks(const cpu::BroadcastLoop<3>& at, const TensorDef& x, const TensorDef& by, const TensorDef& y)
+      : loop(at) {
+    const float above = x.encoding().scale / y.encoding().scale;
+    std::vector<float> factors = slopes_of(by);
+    float largest = above;
+    for (float& f : factors) {
+      f *= above;
+      largest = std::max(largest, std::fabs(f));
+    }
+    int e = 0;
+    std::frexp(largest, &e);
+    row = {.offset = x.encoding().offset, .shift = 15 - std::clamp(e, 0, 14), .zero = -y.encoding().offset};
+    const auto cut = [&](float f) {
+      return static_cast<int32_t>(std::clamp(std::ldexp(f, row.shift), -32767.0f, 32767.0f));
+    };
+    row.above = cut(above);
+    std::ranges::transform(factors, std::back_inserter(below), cut);
+  }
+
+  void run(const Run& run) const {
+    loop.run(run.pool, cpu::kElementwiseGrain, [&](const auto& at, size_t n) {
+      cpu::kink_row(row, run.in<uint16_t>(0) + at[1], below.data() + at[2], loop.stride(2),
+                    run.out<uint16_t>() + at[0], static_cast<int64_t>(n));
+    });
+  }
+
+  cpu::BroadcastLoop<3> loop;
+  cpu::KinkRow row;
+  std::vector<int32_t> below;
+};
+
+// Slopes of a convolution's sums (emulator/widen.h). With 8 bits sums are cut to 2^-12
+// of how far results go on their side of the zero point, to 2 at the least (or where that is finer, as
+// without slopes), and products are rounded; with 16 bits they are cut.
+class SlopesOfSums {
+ public:
+  SlopesOfSums(const TensorDef& x, const TensorDef& by, const TensorDef& y)
+      : channels_(x.dims.back()),
+        pixels_(x.count() / std::max<int64_t>(1, channels_)),
+        wide_(qnn::size_of(y.dtype) == 2),
+        zero_(-y.encoding().offset) {
+    const std::vector<float> slopes = slopes_of(by);
+    const auto step = static_cast<double>(y.encoding().scale);
+    for (size_t c = 0; c < static_cast<size_t>(channels_); ++c) {
+      const double above = static_cast<double>(x.channel_encoding(c).scale) / step;
+      add(0, above * static_cast<double>(slopes[slopes.size() == 1 ? 0 : c]), zero_);
+      add(1, above, 255 - zero_);
+    }
+  }
+
+  void run(const Run& run) const {
+    const auto at = [this](size_t side) { return up_[side].data(); };
+    const auto of = [this](size_t side) { return factor_[side].data(); };
+    const cpu::SumSlopeRow row{{at(0), at(1)}, {of(0), of(1)}, wide_ ? 0 : 0.5, static_cast<double>(zero_)};
+    const auto stored = wide_ ? cpu::Stored::u16 : cpu::Stored::u8;
+    const int64_t size = wide_ ? 2 : 1;
+    const int64_t grain = std::max<int64_t>(1, cpu::kElementwiseGrain / std::max<int64_t>(1, channels_));
+    run.pool.for_ranges(pixels_, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin * channels_; i < end * channels_; i += channels_)
+        cpu::slope_sums(row, run.in<int32_t>(0) + i, stored, run.outs[0] + i * size, channels_);
+    });
+  }
+
+ private:
+  void add(size_t side, double exact, int32_t reach) {
+    const auto factor = static_cast<double>(static_cast<float>(exact));
+    int e = 0, part = 0;
+    const double f = std::frexp(factor, &e);
+    if (wide_) {
+      const double multiplier = std::trunc(std::ldexp(f, 22));
+      up_[side].push_back(std::ldexp(1.0, 7 + e));
+      factor_[side].push_back(std::ldexp(multiplier, -30));
+      return;
+    }
+    std::frexp(factor / std::max(reach, 1), &part);
+    const int shift = std::min(-e - 3, std::max(1, -12 - part));
+    up_[side].push_back(std::ldexp(1.0, -shift));
+    factor_[side].push_back(std::ldexp(std::floor(std::ldexp(factor, shift + 15) + 0.5), -16));
+  }
+
+  int64_t channels_, pixels_;
+  bool wide_;
+  int32_t zero_;
+  std::vector<double> up_[2], factor_[2];  // of sums below zero, and of others
+};
+
 // Of halves. Floats are multiplied by a reciprocal, which is a half: 65504 at the most.
 struct Halves {
   cpu::BroadcastLoop<3> loop;
@@ -175,6 +273,11 @@ Result<Step> prepare_real_binary(const OpView& op, Prepare& prepare) {
     if (n.type == op.type) function = n.op;
   const TensorDef& under = op.in(1);
   const Codec from = Codec::of(op.in(0)), by = Codec::of(under), to = Codec::of(op.out());
+  if (op.in(0).dtype == DataType::sfixed32 && function == Real::slope)
+    return prepare.step(SlopesOfSums(op.in(0), under, op.out()));
+  if (function == Real::slope && from.dtype == DataType::ufixed16 && to.dtype == DataType::ufixed16 &&
+      under.is_constant() && under.data && !under.is_per_channel())
+    return prepare.step(Kinks(loop, op.in(0), under, op.out()));
   const bool narrow = qnn::size_of(to.dtype) == 1 && qnn::size_of(by.dtype) == 1;
   if (to.dtype == DataType::f32 && (function == Real::slope || function == Real::divide))
     return prepare.step(Halves{loop, function == Real::slope ? cpu::HalfOp::slope : cpu::HalfOp::divide});
