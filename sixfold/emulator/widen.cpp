@@ -332,6 +332,8 @@ bool leaves_in_tiles(uint32_t t, std::span<const TensorDef> tensors, const Wirin
   if (columns > 2048 && !whole) return true;
   if (uint64_t{rows} * columns <= 6300 || columns < (whole && rows < 128 ? 256 : 512)) return false;
   const OpDef* before = maker(made->in[0]);
+  if (before && before->type == "Convert" && !before->in.empty() && before->in[0] != kNone)
+    before = maker(before->in[0]);
   return !whole || (before && (before->type == "LayerNorm" || before->type == "RmsNorm" ||
                                before->type == "ElementWiseAdd"));
 }
