@@ -97,6 +97,13 @@ static size_t first_changed_axis(const OpDef& op, std::span<const TensorDef> ten
   return static_cast<size_t>(std::ranges::mismatch(from, to).in1 - from.begin());
 }
 
+// What is computed number by number from 16 bits lies as its operand does.
+static bool keeps_places(const OpDef& op, std::span<const TensorDef> tensors) {
+  constexpr std::string_view kFunctions[] = {"Quantize", "Sigmoid", "Tanh", "Relu", "HardSwish"};
+  return std::ranges::find(kFunctions, op.type) != std::end(kFunctions) ||
+         (op.type == "Convert" && is_wide(tensors[op.in[0]]));
+}
+
 bool is_factor_in_tiles(const OpDef& convert, std::span<const TensorDef> tensors, const Wiring& wiring) {
   const uint32_t t = convert.in[0], y = convert.out[0];
   const auto multiplies = [&](const OpDef* reader) {
@@ -122,6 +129,7 @@ bool is_factor_in_tiles(const OpDef& convert, std::span<const TensorDef> tensors
            made->in[0] != kNone)
       made = wiring.maker[made->in[0]];
     if (!made || made->in.empty() || made->in[0] == kNone) return made != nullptr;
+    if (keeps_places(*made, tensors)) return false;
     // A part of the first axis goes before what was transposed before.
     return batches || made->type != "StridedSlice" || first_changed_axis(*made, tensors) != 0;
   }
