@@ -305,12 +305,12 @@ void begin_judging(HtpMethod& method, const Graph& real, const Improved& improve
                    const std::shared_ptr<const Samples>& samples, bool emulated) {
   const bool beside = emulated && constant_bytes(real) <= kMostBytesBeside;
   const JudgeOptions options{.held_back = improved.held_back, .bf16 = improved.bf16_tells};
-  method.judged =
-      std::async(beside ? std::launch::async : std::launch::deferred,
-                 [real, quantized = improved.graph, options, samples, packed = improved.packed]() -> Result<nlohmann::ordered_json> {
-                   SF_ASSIGN(const Accuracy accuracy, judge(real, quantized, *samples, options));
-                   return describe_accuracy(real, accuracy);
-                 });
+  method.judged = std::async(beside ? std::launch::async : std::launch::deferred,
+                             [real, quantized = improved.graph, options, samples,
+                              packed = improved.packed]() -> Result<nlohmann::ordered_json> {
+                               SF_ASSIGN(const Accuracy accuracy, judge(real, quantized, *samples, options));
+                               return describe_accuracy(real, accuracy);
+                             });
   if (!beside) method.judged.wait();
 }
 

@@ -17,8 +17,10 @@
 // as halves.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
+#include "sixfold/cpu/broadcast.h"
 #include "sixfold/cpu/pool.h"
 #include "sixfold/emulator/op_view.h"
 
@@ -40,6 +42,15 @@ struct Run {
     return reinterpret_cast<T*>(outs[i]);
   }
 };
+
+// row(first) for each pixel: its channels follow first.
+template <typename Row>
+void for_pixels(const Run& run, int64_t pixels, int64_t channels, const Row& row) {
+  const int64_t grain = std::max<int64_t>(1, cpu::kElementwiseGrain / std::max<int64_t>(1, channels));
+  run.pool.for_ranges(pixels, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) row(i * channels);
+  });
+}
 
 // Stored numbers are cut to these.
 struct Clamp {

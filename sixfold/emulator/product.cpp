@@ -179,13 +179,12 @@ int64_t zero_point_in_sums(const TensorDef& y, double factor) {
   return static_cast<int64_t>(std::clamp(zero, -2147483647.0, 2147483647.0));
 }
 
-// The vector unit shifts 32 channels alike, as the least factor asks; sums of the others go to the left
+// Channels that are shifted together are as the least factor asks; sums of the others go to the left
 // before, and wrap in 32 bits. Nothing changes where none can.
 static void shift_together(const cpu::QuantWindow& w, cpu::QuantChannels* channels) {
-  constexpr int64_t kTogether = 32;
   const int64_t reach = w.taps() * 128 * 65535;
-  for (int64_t first = 0; first < w.out_channels; first += kTogether) {
-    const int64_t end = std::min(first + kTogether, w.out_channels);
+  for (int64_t first = 0; first < w.out_channels; first += kShiftedTogether) {
+    const int64_t end = std::min(first + kShiftedTogether, w.out_channels);
     int32_t most = 0;
     for (int64_t o = first; o < end; ++o) {
       const auto [block, i] = quant_place(w, o);

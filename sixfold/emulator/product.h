@@ -47,8 +47,8 @@ class FixedWeights {
 };
 
 // The biases of all outputs in units of (input scale * weight scale), of which there may be one for each
-// channel; zeros when there are none. As the device prepares 32-bit ones, in floats: where channels have scales
-// of their own they are rounded to 2^-28 of the largest, and all are cut back to whole units.
+// channel; zeros when there are none. As the device prepares 32-bit ones, in floats: where channels have
+// scales of their own they are rounded to 2^-28 of the largest, and all are cut back to whole units.
 std::vector<int64_t> biases_of(const TensorDef& bias, const TensorDef& x, const TensorDef& weights,
                                int64_t outputs, cpu::Rounding rounding);
 
@@ -71,6 +71,9 @@ class Factors {
 cpu::QuantInput quant_input(const TensorDef& x);
 cpu::QuantOutput quant_output(const TensorDef& y, cpu::Rounding rounding);
 // The vector unit adds the output's zero point to the sum before it scales; quant_output leaves it out then.
+// Channels that the vector unit shifts alike.
+inline constexpr int64_t kShiftedTogether = 32;
+
 int64_t zero_point_in_sums(const TensorDef& y, double factor);
 // The matrix unit's rounding for an input.
 cpu::Rounding matrix_rounding(const TensorDef& x);

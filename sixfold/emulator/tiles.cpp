@@ -31,6 +31,13 @@ static bool is_same_in_other_axes(const OpDef& op, std::span<const TensorDef> te
          axes_of(tensors[op.in[0]]) == axes_of(tensors[op.out[0]]);
 }
 
+// What made t, before axes of one were added or dropped.
+static const OpDef* maker_past_ones(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring) {
+  const OpDef* made = wiring.maker[t];
+  while (made && is_same_in_other_axes(*made, tensors)) made = wiring.maker[made->in[0]];
+  return made;
+}
+
 // The op whose results the device computed into its tiles, if tensor t has them there.
 static const OpDef* made_in_tiles(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring) {
   bool same_axes = true;
@@ -65,8 +72,7 @@ static std::vector<uint32_t> order_of(const OpDef& transpose, size_t rank) {
 }
 
 void place(uint32_t t, std::span<const TensorDef> tensors, const Wiring& wiring, TensorDef& out) {
-  const OpDef* made = wiring.maker[t];
-  while (made && is_same_in_other_axes(*made, tensors)) made = wiring.maker[made->in[0]];
+  const OpDef* made = maker_past_ones(t, tensors, wiring);
   if (!made || made->type != "Transpose" || made->in.empty() || made->in[0] == kNone) {
     out.in_tiles = made_in_tiles(t, tensors, wiring) != nullptr;
     return;
@@ -134,7 +140,7 @@ bool is_factor_in_tiles(const OpDef& convert, std::span<const TensorDef> tensors
     return batches || made->type != "StridedSlice" || first_changed_axis(*made, tensors) != 0;
   }
   const bool reshaped = made->type == "Reshape";
-  while (made && is_same_in_other_axes(*made, tensors)) made = wiring.maker[made->in[0]];
+  made = maker_past_ones(t, tensors, wiring);
   if (!made || made->in.empty() || made->in[0] == kNone) return false;
   if (made->type == "Convert") return qnn::size_of(tensors[made->in[0]].dtype) == 1;
   if (made->type == "Tile") return many;

@@ -89,6 +89,12 @@ bool skips(const OpDef& op, std::string_view name) {
 // Filters of one channel that skip pixels are the vector unit's, which hands on what its tensor holds.
 bool skips_pixels(const OpDef& op) { return op.type == "DepthWiseConv2d" && skips(op, "stride"); }
 
+// A bias that is computed is prepared in each run, and then tensors are what their ops say.
+bool has_known_bias(const OpDef& made, std::span<const TensorDef> tensors) {
+  return made.in.size() < 3 || made.in[2] == kNone || !tensors[made.in[2]].is_present() ||
+         tensors[made.in[2]].is_constant();
+}
+
 // Whether `made` computes what a Relu alone reads of it with the Relu's encoding, y's.
 bool merges_relu(const OpDef& made, std::span<const TensorDef> tensors, const TensorDef& y) {
   const bool has_zero = y.encoding().offset != 0;
@@ -166,11 +172,10 @@ void widen_for_prelu(const OpDef& prelu, std::span<const TensorDef> tensors, con
   if (!made || made->in.size() < 2 || made->in[1] == kNone || !hands_on_to_prelu(*made, tensors)) return;
   const TensorDef &x = tensors[made->in[0]], &weights = tensors[made->in[1]], &y = tensors[prelu.out[0]],
                   &slopes = tensors[prelu.in[1]];
-  const bool known = made->in.size() < 3 || made->in[2] == kNone || !tensors[made->in[2]].is_present() ||
-                     tensors[made->in[2]].is_constant();
   const int64_t channels = y.rank() > 0 ? y.dims.back() : 0;
-  if (!known || !weights.is_constant() || (x.dtype != DataType::ufixed8 && x.dtype != DataType::ufixed16) ||
-      y.dtype != x.dtype || y.dims != tensors[between[0]].dims || !slopes.is_constant() || !slopes.data ||
+  if (!has_known_bias(*made, tensors) || !weights.is_constant() ||
+      (x.dtype != DataType::ufixed8 && x.dtype != DataType::ufixed16) || y.dtype != x.dtype ||
+      y.dims != tensors[between[0]].dims || !slopes.is_constant() || !slopes.data ||
       slopes.is_per_channel() || slopes.rank() == 0 ||
       (slopes.count() != 1 && (slopes.count() != channels || slopes.dims.back() != channels)))
     return;
@@ -271,10 +276,7 @@ std::map<uint32_t, TensorDef> widened_tensors(std::span<const TensorDef> tensors
     const auto all_are = [&](DataType dtype) {
       return x.dtype == dtype && between.dtype == dtype && tensors[op.out[0]].dtype == dtype;
     };
-    // A bias that is computed is prepared in each run, and then tensors are what their ops say.
-    const bool known =
-        weights.is_constant() && (made->in.size() < 3 || made->in[2] == kNone ||
-                                  !tensors[made->in[2]].is_present() || tensors[made->in[2]].is_constant());
+    const bool known = weights.is_constant() && has_known_bias(*made, tensors);
     if (relu) {
       if (!known || !(all_are(DataType::ufixed8) || all_are(DataType::ufixed16)) ||
           qnn::size_of(weights.dtype) != 1)

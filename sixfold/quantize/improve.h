@@ -68,7 +68,7 @@ struct Improved {
   bool bf16 = false;        // factors of calibration were rounded to it
   bool bf16_tells = false;  // those of tries too, and it is so far from float that judges may do so
   std::shared_ptr<const cpu::SharePacked> packed;  // of the float graph, for judges
-  size_t calibrated = 0, held_back = 0;  // samples; none held back: those of calibration judge
+  size_t calibrated = 0, held_back = 0;            // samples; none held back: those of calibration judge
   double seconds = 0, calibrate_seconds = 0;
   std::vector<std::pair<const char*, double>> phases;  // CPU seconds of this process, all threads
 };

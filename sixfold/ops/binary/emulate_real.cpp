@@ -208,10 +208,8 @@ class SlopesOfSums {
     const cpu::SumSlopeRow row{{at(0), at(1)}, {of(0), of(1)}, wide_ ? 0 : 0.5, static_cast<double>(zero_)};
     const auto stored = wide_ ? cpu::Stored::u16 : cpu::Stored::u8;
     const int64_t size = wide_ ? 2 : 1;
-    const int64_t grain = std::max<int64_t>(1, cpu::kElementwiseGrain / std::max<int64_t>(1, channels_));
-    run.pool.for_ranges(pixels_, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin * channels_; i < end * channels_; i += channels_)
-        cpu::slope_sums(row, run.in<int32_t>(0) + i, stored, run.outs[0] + i * size, channels_);
+    for_pixels(run, pixels_, channels_, [&](int64_t i) {
+      cpu::slope_sums(row, run.in<int32_t>(0) + i, stored, run.outs[0] + i * size, channels_);
     });
   }
 

@@ -20,9 +20,8 @@ struct Fixed {
   }
 };
 
-// The vector unit has one shift for 32 channels, and its filter of 3x3 for 16 bits one for all of more: they
-// may differ by so many bits.
-constexpr int64_t kShiftedTogether = 32;
+// Shifts of all channels, where they are more than kShiftedTogether: the vector unit's filter of 3x3 for 16
+// bits takes those that differ by so many bits.
 constexpr int kMostApart = 6;
 
 // Filters of stride 2 or 4 for each channel are computed by the vector unit, if 32 bits hold its shifts, all

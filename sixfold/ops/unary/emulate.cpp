@@ -363,15 +363,6 @@ struct ClampHalves {
   }
 };
 
-// row(first) for each pixel: its channels follow first.
-template <typename Row>
-void for_pixels(const Run& run, int64_t pixels, int64_t channels, const Row& row) {
-  const int64_t grain = std::max<int64_t>(1, cpu::kElementwiseGrain / std::max<int64_t>(1, channels));
-  run.pool.for_ranges(pixels, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) row(i * channels);
-  });
-}
-
 // A HardSwish of a convolution's sums (emulator/widen.h), which is cut, not rounded.
 class HardSwishOfSums {
  public:
